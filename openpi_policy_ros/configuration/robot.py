@@ -1,0 +1,278 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot file: how one robot names its cameras, joints, states and actions.
+
+Read by rclpy as a parameter file and, without ROS, by the server, into the same typed object. So
+it holds only what ROS parameters can: scalars and non-empty flat lists of one type. An absent key
+means none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from openpi_policy_ros.configuration import files
+from openpi_policy_ros.configuration.schema import Section, validate
+from openpi_policy_ros.errors import ConfigurationError
+
+ARROW = '->'
+
+
+class Profile(Section):
+    """Conventions of one robot's observations and actions. Data, never guessed."""
+
+    key_map: list[str] = Field(
+        default_factory=list,
+        description='"<wire key> -> <feature>" per entry; "a/b" is the flat key if present, else '
+        'a nested lookup. Several keys on one state feature are concatenated in order. Absent: '
+        "the model's own feature names, and `state` for observation.state.",
+    )
+    prompt_key: str = Field(
+        default='prompt', min_length=1, description='Wire key of the instruction (text).'
+    )
+    optional_cameras: list[str] | None = Field(
+        default=None,
+        description='Features whose image may be missing (masked). Replaces the list of the '
+        'policy file. Every other camera is required.',
+    )
+    ignore_keys: list[str] = Field(
+        default_factory=list,
+        description='Wire keys of images that clients send and nobody reads; any other unread '
+        'image is an error, so that a typo cannot blind the robot.',
+    )
+    layout: Literal['HWC', 'CHW'] = Field(
+        default='HWC', description='Axis order of images on the wire.'
+    )
+    colour_order: Literal['RGB', 'BGR'] = Field(
+        default='RGB', description='Channel order of images on the wire.'
+    )
+    action_space: str = Field(
+        default='',
+        description='Meaning of the actions: joint_position, joint_velocity, '
+        'cartesian_position, cartesian_velocity, …; empty = not declared.',
+    )
+    action_names: list[str] = Field(
+        default_factory=list, description='One label per action column after the crop.'
+    )
+    crop_rows: int | None = Field(
+        default=None, ge=1, description='Send only the first rows (steps) of a chunk.'
+    )
+    crop_columns: int | None = Field(
+        default=None, ge=1, description='Send only the first columns (dimensions) of a chunk.'
+    )
+    policy_server_config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Handshake keys that override the policy file's, key by key.",
+    )
+
+    @field_validator('key_map')
+    @classmethod
+    def _arrows(cls, entries: list[str]) -> list[str]:
+        bad = [entry for entry in entries if len(split_arrow(entry)) != 2]
+        if bad:
+            raise ValueError(f'entries must read "<wire key> -> <feature>", found {bad}')
+        sources = [split_arrow(entry)[0] for entry in entries]
+        twice = sorted({key for key in sources if sources.count(key) > 1})
+        if twice:
+            raise ValueError(f'wire keys mapped twice: {twice}')
+        return entries
+
+    @model_validator(mode='after')
+    def _names_match_crop(self) -> Profile:
+        if self.action_names and self.crop_columns not in (None, len(self.action_names)):
+            raise ValueError(
+                f'action_names has {len(self.action_names)} entries, but crop_columns is '
+                f'{self.crop_columns}'
+            )
+        return self
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return ``key_map`` as (wire key, feature) pairs in order."""
+        return [(pair[0], pair[1]) for pair in map(split_arrow, self.key_map)]
+
+
+class Camera(Section):
+    """One camera of the robot, subscribed by the node."""
+
+    topic: str = Field(min_length=1, description='Topic, relative to the namespace.')
+    key: str = Field(min_length=1, description="The policy's observation key for this image.")
+    transport: Literal['raw', 'compressed'] = Field(
+        default='raw', description='raw = sensor_msgs/Image, compressed = CompressedImage.'
+    )
+    reliability: Literal['best_effort', 'reliable'] = Field(
+        default='best_effort', description='QoS reliability of the subscription.'
+    )
+    max_age: float | None = Field(
+        default=None, gt=0.0, le=60.0, description='Seconds; overrides timing.camera_max_age.'
+    )
+
+
+class Joints(Section):
+    """How ``joint_states`` becomes the state, and which action column moves which joint.
+
+    All lists are in the order of ``names``. state = scale · position + offset.
+    """
+
+    names: list[str] = Field(
+        default_factory=list, description='Joint names as in joint_states, in state order.'
+    )
+    keys: list[str] = Field(
+        default_factory=list,
+        description='Observation key that carries each joint; joints of one key are concatenated '
+        'in order. One entry serves all. Empty text: not part of the state.',
+    )
+    scale: list[float] = Field(
+        default_factory=list, description='Policy units per ROS unit (sign included); default 1.'
+    )
+    offset: list[float] = Field(
+        default_factory=list, description='Policy units added after scaling; default 0.'
+    )
+    action_indices: list[int] = Field(
+        default_factory=list,
+        description='Action column that commands each joint, -1 = none; absent = none.',
+    )
+
+    @model_validator(mode='after')
+    def _lengths(self) -> Joints:
+        count = len(self.names)
+        if len(set(self.names)) != count:
+            twice = sorted({n for n in self.names if self.names.count(n) > 1})
+            raise ValueError(f'names are not unique: {twice}')
+        for field_name, singles in (
+            ('keys', True),
+            ('scale', False),
+            ('offset', False),
+            ('action_indices', False),
+        ):
+            length = len(getattr(self, field_name))
+            if length not in ((0, 1, count) if singles else (0, count)):
+                raise ValueError(f'{field_name} has {length} entries for {count} names')
+        if count and not self.keys:
+            raise ValueError('keys: required with names (the observation key of each joint)')
+        used = [index for index in self.action_indices if index >= 0]
+        if len(set(used)) != len(used) or any(index < -1 for index in self.action_indices):
+            raise ValueError('action_indices must be distinct columns, or -1 for none')
+        if any(value == 0.0 for value in self.scale):
+            raise ValueError('scale: 0 would lose the joint; give policy units per ROS unit')
+        return self
+
+
+class Timing(Section):
+    """Rates and freshness. All in seconds or hertz."""
+
+    action_rate: float | None = Field(
+        default=None, gt=0.0, le=1000.0, description='Actions per second of the policy (1/dt), Hz.'
+    )
+    camera_max_age: float = Field(
+        default=0.15, gt=0.0, le=60.0, description='Oldest image an inference may use, s.'
+    )
+    joint_max_age: float = Field(
+        default=0.1, gt=0.0, le=60.0, description='Oldest joint state an inference may use, s.'
+    )
+    max_skew: float = Field(
+        default=0.1, gt=0.0, le=60.0, description='Largest spread between stamps of streams, s.'
+    )
+    future_tolerance: float = Field(
+        default=0.02,
+        ge=0.0,
+        le=60.0,
+        description='How far in the future a stamp may lie before it is refused, s.',
+    )
+    allow_unstamped: bool = Field(
+        default=False, description='Accept messages with stamp 0 and use their arrival time.'
+    )
+    inference_rate: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1000.0,
+        description='Most inferences per second of the ROS door; 0 = as fast as the policy goes.',
+    )
+
+
+class RobotConfig(Section):
+    """One robot: profile for every door, cameras, joints and timing for the ROS door."""
+
+    profile: Profile = Field(default_factory=Profile)
+    camera_names: list[str] = Field(
+        default_factory=list, description='Cameras to subscribe; each has cameras.<name>.*.'
+    )
+    cameras: dict[str, Camera] = Field(default_factory=dict)
+    joints: Joints = Field(default_factory=Joints)
+    timing: Timing = Field(default_factory=Timing)
+
+    @model_validator(mode='after')
+    def _cameras_named(self) -> RobotConfig:
+        if len(set(self.camera_names)) != len(self.camera_names):
+            raise ValueError(f'camera_names are not unique: {self.camera_names}')
+        missing = [name for name in self.camera_names if name not in self.cameras]
+        unnamed = [name for name in self.cameras if name not in self.camera_names]
+        problems = []
+        if missing:
+            problems.append(f'camera_names without a cameras.<name> group: {missing}')
+        if unnamed:
+            problems.append(f'cameras not listed in camera_names: {unnamed}')
+        keys = [camera.key for camera in self.cameras.values()]
+        if len(set(keys)) != len(keys):
+            problems.append(f'two cameras share an observation key: {sorted(keys)}')
+        if problems:
+            raise ValueError('; '.join(problems))
+        return self
+
+
+def split_arrow(entry: str) -> list[str]:
+    """Return the stripped, non-empty parts of ``"<wire key> -> <feature>"``."""
+    return [part.strip() for part in entry.split(ARROW) if part.strip()]
+
+
+def read_robot_parameters(path: Path) -> Mapping[str, Any]:
+    """Return the nested parameters of a robot file, without its ROS header, not yet validated.
+
+    Raises:
+        ConfigurationError: no ``/**: ros__parameters:`` header, or a value ROS cannot hold.
+
+    """
+    values: Any = files.read_yaml(path)
+    for part in files.ROS_HEADER:
+        if not isinstance(values, dict) or set(values) != {part}:
+            raise ConfigurationError(
+                str(path),
+                ["a robot file starts with '/**:' and 'ros__parameters:' and holds nothing else"],
+            )
+        values = values[part]
+    problems = list(_not_ros(values or {}, ''))
+    if problems:
+        raise ConfigurationError(str(path), problems)
+    return values or {}
+
+
+def load_robot(name: str) -> RobotConfig:
+    """Return the robot that ``name`` (a stem of ``config/`` or a path) describes.
+
+    Raises:
+        ConfigurationError: no such file, or every problem in it.
+
+    """
+    path = files.resolve(name, 'robot')
+    return validate(RobotConfig, read_robot_parameters(path), str(path))
+
+
+def _not_ros(values: Mapping[str, Any], prefix: str) -> list[str]:
+    problems: list[str] = []
+    for key, value in values.items():
+        dotted = f'{prefix}{key}'
+        if isinstance(value, dict):
+            problems += _not_ros(value, f'{dotted}.')
+        elif isinstance(value, list):
+            kinds = {type(item) for item in value}
+            if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
+                problems.append(
+                    f'{dotted}: ROS parameters hold non-empty flat lists of one type '
+                    f'(write 1.0 beside 2.5; leave the key out for none), found {value!r}'
+                )
+        elif not isinstance(value, (bool, int, float, str)):
+            problems.append(f'{dotted}: ROS parameters hold scalars and lists, found {value!r}')
+    return problems

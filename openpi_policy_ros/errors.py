@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that name what failed, what was expected and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class PolicyRosError(Exception):
+    """Base of every error this package raises on purpose.
+
+    ``what`` names the failing thing and its value, ``expected`` says what would have been right,
+    ``remedy`` says what the user can do. All three are for logs and terminals of the operator,
+    never for a remote client (openpi-protocol: no exception text leaves the server).
+    """
+
+    def __init__(self, what: str, *, expected: str = '', remedy: str = '') -> None:
+        self.what = what
+        self.expected = expected
+        self.remedy = remedy
+        parts = [what]
+        if expected:
+            parts.append(f'expected {expected}')
+        if remedy:
+            parts.append(remedy)
+        super().__init__('; '.join(parts))
+
+
+class ConfigurationError(PolicyRosError):
+    """A file, parameter or argument is wrong; the process refuses to start.
+
+    ``problems`` holds every single problem found, so that a user mends them in one go.
+    """
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        head = f'{source}: {len(problems)} problem' + ('s' if len(problems) != 1 else '')
+        super().__init__('\n  - '.join([head, *problems]))
+
+
+class CheckpointError(PolicyRosError):
+    """A checkpoint cannot be served as it is; loading refuses instead of guessing."""
+
+
+class InvalidObservation(PolicyRosError):
+    """One request's observation is wrong; the next request is served.
+
+    ``field`` is the wire key or feature that was wrong.
+    """
+
+    def __init__(self, field: str, what: str, *, expected: str = '', remedy: str = '') -> None:
+        self.field = field
+        super().__init__(f'{field}: {what}', expected=expected, remedy=remedy)
+
+
+class InvalidOutput(PolicyRosError):
+    """A policy returned a chunk that must not leave the engine (NaN, Inf, wrong shape)."""

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Package definition: ament_python for colcon, a plain package for pip."""
+
+from glob import glob
+
+from setuptools import find_packages, setup
+
+NAME = 'openpi_policy_ros'
+CONFIG = glob('config/*.yaml') + glob('config/*.xml')
+
+setup(
+    name=NAME,
+    version='0.1.0',
+    description='Serve vision-language-action policies over OpenPI WebSocket and ROS 2',
+    long_description=open('README.md', encoding='utf-8').read(),
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    author='openpi_policy_ros contributors',
+    maintainer='openpi_policy_ros contributors',
+    maintainer_email='maintainers@openpi-policy-ros.example',
+    python_requires='>=3.10',
+    # config/ is package data (found without ROS) and mirrored to share/ (where ROS looks).
+    packages=[*find_packages(include=[NAME, f'{NAME}.*']), f'{NAME}.config'],
+    package_dir={f'{NAME}.config': 'config'},
+    package_data={f'{NAME}.config': ['*.yaml', '*.xml'], NAME: ['py.typed']},
+    data_files=[
+        ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
+        (f'share/{NAME}', ['package.xml']),
+        (f'share/{NAME}/launch', glob('launch/*.launch.py')),
+        (f'share/{NAME}/config', CONFIG),
+    ],
+    # rclpy is not listed: it comes from ROS 2 (package.xml) or from the wheels in
+    # requirements/ros.txt, and the server runs without it.
+    install_requires=[
+        'huggingface-hub>=0.30',
+        'msgpack>=1.0.3',
+        'numpy>=1.22',
+        'opencv-python-headless>=4.5',
+        'pydantic>=2.7',
+        'pyyaml>=5.4',
+        'safetensors>=0.4.3',
+        'setuptools',
+        'tokenizers>=0.19',
+        'torch>=2.5',
+        'tqdm>=4.57',
+        'websockets>=14.0',
+    ],
+    extras_require={
+        'test': [
+            'catkin-pkg',
+            'hypothesis',
+            'import-linter',
+            'msgpack-numpy',
+            'mypy',
+            'pydocstyle',
+            'pytest>=7,<8.4',
+            'pytest-timeout',
+            'ruff',
+            'types-PyYAML',
+            'types-tqdm',
+        ],
+    },
+    entry_points={
+        'console_scripts': [
+            'openpi-policy = openpi_policy_ros.cli:main',
+            'openpi_policy_node = openpi_policy_ros.ros.main:main',
+        ],
+        'openpi_policy_ros.policies': [
+            'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',
+        ],
+    },
+    zip_safe=False,
+)
