@@ -3,6 +3,7 @@
 """Package definition: ament_python for colcon, a plain package for pip."""
 
 from glob import glob
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
@@ -13,7 +14,7 @@ setup(
     name=NAME,
     version='0.1.0',
     description='Serve vision-language-action policies over OpenPI WebSocket and ROS 2',
-    long_description=open('README.md', encoding='utf-8').read(),
+    long_description=Path('README.md').read_text(encoding='utf-8'),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
     author='openpi_policy_ros contributors',
