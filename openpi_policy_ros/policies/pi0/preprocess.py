@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Images as the model was trained to see them (pi0.md §2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from openpi_policy_ros.errors import InvalidObservation
+
+
+def letterbox_size(height: int, width: int, target: tuple[int, int]) -> tuple[int, int]:
+    """Return (height, width) of an image scaled to fit into ``target`` (height, width).
+
+    Floating point on purpose: whole-number arithmetic gives another size for one image size in
+    twelve, and the checkpoints were trained with this one.
+    """
+    ratio = max(width / target[1], height / target[0])
+    return int(height / ratio), int(width / ratio)
+
+
+def preprocess_image(
+    name: str,
+    image: npt.NDArray[np.uint8] | npt.NDArray[np.float32],
+    target: tuple[int, int],
+    device: torch.device,
+    *,
+    legacy_padding: bool = False,
+) -> Tensor:
+    """Return the image letterboxed to ``target``, float32 [3, height, width] in −1..1.
+
+    Plain bilinear interpolation without antialiasing, then centred bars of −1 whose odd pixel lies
+    right or at the bottom.
+
+    Args:
+        name: of the image, for messages.
+        image: RGB [height, width, 3], uint8 0..255 or float32 0..1. May be read-only or a view.
+        target: (height, width).
+        device: where to compute.
+        legacy_padding: bars of −3, as LeRobot up to 0.4.4 drew them.
+
+    Raises:
+        InvalidObservation: so narrow that nothing would be left of it.
+
+    """
+    height, width = letterbox_size(image.shape[0], image.shape[1], target)
+    if height < 1 or width < 1:
+        raise InvalidObservation(
+            name,
+            f'is {image.shape[0]}x{image.shape[1]} (height x width), which scales to '
+            f'{height}x{width}',
+            expected=f'an aspect ratio that leaves something inside {target[0]}x{target[1]}',
+            remedy='send the camera image itself, not a row or a column of it',
+        )
+    # A copy: torch cannot wrap read-only arrays or negative strides, which network buffers and
+    # colour flips are.
+    pixels = torch.from_numpy(np.array(image, order='C', copy=True)).to(device)
+    planes = pixels.permute(2, 0, 1)[None].to(torch.float32)
+    if image.dtype == np.uint8:
+        planes.div_(255.0)
+    if (height, width) != image.shape[:2]:
+        planes = F.interpolate(planes, (height, width), mode='bilinear', align_corners=False)
+    planes = planes.clamp(0.0, 1.0)
+    top, left = (target[0] - height) // 2, (target[1] - width) // 2
+    padding = (left, target[1] - width - left, top, target[0] - height - top)
+    planes = F.pad(planes, padding, value=-1.0 if legacy_padding else 0.0)
+    return (planes * 2.0 - 1.0)[0]

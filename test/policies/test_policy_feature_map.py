@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Names that do not meet refuse the start, every one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from policy_readers import BASE, LEFT, RIGHT, STATE, reader
+
+from openpi_policy_ros.configuration.robot import Profile
+from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.policies.feature_map import build_feature_map
+
+
+def starting(**options: Any) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        reader(**options)
+    return list(caught.value.problems)
+
+
+def test_a_key_map_that_leads_to_an_unknown_feature_refuses_the_start() -> None:
+    (problem,) = starting(
+        profile={
+            'key_map': [f'cam -> {BASE[:-1]}', f'cam2 -> {BASE}', f's -> {STATE}'],
+            'optional_cameras': [LEFT, RIGHT],
+        }
+    )
+    assert repr(BASE[:-1]) in problem
+    assert f'did you mean {BASE!r}' in problem
+
+
+def test_a_key_map_that_forgets_a_required_camera_or_the_state_refuses_the_start() -> None:
+    problems = starting(profile={'key_map': [f'cam -> {BASE}'], 'optional_cameras': [RIGHT]})
+    assert any(STATE in problem for problem in problems)
+    assert any(LEFT in problem and 'optional_cameras' in problem for problem in problems)
+    assert len(problems) == 2
+
+
+def test_a_rename_to_an_unknown_feature_refuses_the_start() -> None:
+    (problem,) = starting(renames={'front': 'observation.images.base_1_rgb'})
+    assert "'front'" in problem
+    assert f'did you mean {BASE!r}' in problem
+
+
+def test_an_optional_camera_the_checkpoint_lacks_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reader(optional_cameras=['observation.images.top'])
+    assert "'observation.images.top'" in caplog.text
+
+
+def test_the_profiles_list_of_optional_cameras_replaces_the_policy_files() -> None:
+    profile = Profile(optional_cameras=[RIGHT])
+    cameras = build_feature_map(
+        image_features=(BASE, LEFT, RIGHT),
+        state_dim=8,
+        profile=profile,
+        optional_cameras=[BASE, LEFT],
+    ).cameras
+    assert [camera.required for camera in cameras] == [True, True, False]
