@@ -101,7 +101,9 @@ class Camera(Section):
     topic: str = Field(min_length=1, description='Topic, relative to the namespace.')
     key: str = Field(min_length=1, description="The policy's observation key for this image.")
     transport: Literal['raw', 'compressed'] = Field(
-        default='raw', description='raw = sensor_msgs/Image, compressed = CompressedImage.'
+        default='raw',
+        description='raw = sensor_msgs/Image, compressed = CompressedImage (jpeg, png; its topic '
+        'usually ends in /compressed).',
     )
     reliability: Literal['best_effort', 'reliable'] = Field(
         default='best_effort', description='QoS reliability of the subscription.'
@@ -216,8 +218,14 @@ class RobotConfig(Section):
         if unnamed:
             problems.append(f'cameras not listed in camera_names: {unnamed}')
         keys = [camera.key for camera in self.cameras.values()]
-        if len(set(keys)) != len(keys):
-            problems.append(f'two cameras share an observation key: {sorted(keys)}')
+        keys += dict.fromkeys(key for key in self.joints.keys if key)
+        keys.append(self.profile.prompt_key)
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            problems.append(
+                'two entries share an observation key (cameras, joints.keys, '
+                f'profile.prompt_key): {twice}'
+            )
         if problems:
             raise ValueError('; '.join(problems))
         return self

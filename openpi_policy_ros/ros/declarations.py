@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Every parameter of the node with its type, range and description, read from the schema.
+
+One source: what ``ros2 param describe`` shows is what the settings validate. No ROS in here.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from openpi_policy_ros.configuration.schema import Section
+from openpi_policy_ros.ros.settings import NodeConfig
+
+
+class Kind(enum.Enum):
+    """Type of a parameter; the names are those of ``rclpy.Parameter.Type``."""
+
+    BOOL = 'true or false'
+    INTEGER = 'integer'
+    DOUBLE = 'number'
+    STRING = 'text'
+    INTEGER_ARRAY = 'list of integers'
+    DOUBLE_ARRAY = 'list of numbers'
+    STRING_ARRAY = 'list of texts'
+    ANY = 'any'
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One parameter.
+
+    Attributes:
+        name: dotted.
+        kind: its type.
+        default: None = absent unless set, as ROS has neither null nor empty lists.
+        description: one sentence or two.
+        minimum, maximum: inclusive range, None = open on that side.
+        constraints: what a range cannot say.
+
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    description: str
+    minimum: float | None = None
+    maximum: float | None = None
+    constraints: str = ''
+
+
+def declarations(camera_names: Sequence[str]) -> dict[str, Declaration]:
+    """Return every parameter of a node with these cameras, by dotted name."""
+    return {one.name: one for one in _walk(NodeConfig, '', camera_names)}
+
+
+def free_form(name: str) -> Declaration | None:
+    """Return the declaration of a key inside a group of free keys, or None outside of one."""
+    group, _, key = name.rpartition('.')
+    current: Any = NodeConfig
+    info: FieldInfo | None = None
+    for part in group.split('.'):
+        if not (isinstance(current, type) and issubclass(current, Section)):
+            return None
+        info = current.model_fields.get(part)
+        if info is None:
+            return None
+        current = info.annotation
+    if info is None or not key or typing.get_args(current)[1:] != (Any,):
+        return None
+    return Declaration(name, Kind.ANY, None, info.description or '')
+
+
+def _walk(section: type[Section], prefix: str, cameras: Sequence[str]) -> Iterator[Declaration]:
+    for key, info in section.model_fields.items():
+        name = f'{prefix}{key}'
+        annotation = _required(info.annotation)
+        if isinstance(annotation, type) and issubclass(annotation, Section):
+            yield from _walk(annotation, f'{name}.', cameras)
+        elif typing.get_origin(annotation) is dict:
+            inner = typing.get_args(annotation)[1]
+            if isinstance(inner, type) and issubclass(inner, Section):
+                for camera in cameras:
+                    yield from _walk(inner, f'{name}.{camera}.', cameras)
+        else:
+            yield _declare(name, annotation, info)
+
+
+def _declare(name: str, annotation: Any, info: FieldInfo) -> Declaration:
+    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    minimum = maximum = None
+    constraints = []
+    for one in info.metadata:
+        if isinstance(one, annotated_types.Ge):
+            minimum = typing.cast(float, one.ge)
+        elif isinstance(one, annotated_types.Gt):
+            minimum = typing.cast(float, one.gt)
+            constraints.append(f'greater than {minimum}')
+        elif isinstance(one, annotated_types.Le):
+            maximum = typing.cast(float, one.le)
+    if typing.get_origin(annotation) is typing.Literal:
+        constraints.append('one of ' + ', '.join(typing.get_args(annotation)))
+    return Declaration(
+        name,
+        _kind(annotation),
+        None if default == [] else default,
+        ' '.join((info.description or '').split()),
+        minimum,
+        maximum,
+        '; '.join(constraints),
+    )
+
+
+def _required(annotation: Any) -> Any:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        inner = [one for one in typing.get_args(annotation) if one is not type(None)]
+        return inner[0]
+    return annotation
+
+
+_KINDS: dict[Any, Kind] = {
+    bool: Kind.BOOL,
+    int: Kind.INTEGER,
+    float: Kind.DOUBLE,
+    str: Kind.STRING,
+    list[int]: Kind.INTEGER_ARRAY,
+    list[float]: Kind.DOUBLE_ARRAY,
+    list[str]: Kind.STRING_ARRAY,
+}
+
+
+def _kind(annotation: Any) -> Kind:
+    if typing.get_origin(annotation) is typing.Literal:
+        return Kind.STRING
+    return _KINDS[annotation]

@@ -1,0 +1,302 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The ROS 2 node: one policy, one engine, the WebSocket server and the robot's own door.
+
+The lifecycle decides what lives when: configure loads, warms up, subscribes and opens the server;
+activate opens the robot's door; deactivate closes it while the server stays; cleanup frees all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from std_srvs.srv import Trigger
+
+from openpi_policy_ros.configuration.robot import Profile
+from openpi_policy_ros.control.chunk import ChunkLayout
+from openpi_policy_ros.control.match import robot_problems
+from openpi_policy_ros.control.observation import Assembler
+from openpi_policy_ros.engine import Engine
+from openpi_policy_ros.errors import ConfigurationError, PolicyRosError
+from openpi_policy_ros.policies.base import PolicySpec
+from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros.ros.door import DoorState, RobotDoor
+from openpi_policy_ros.ros.parameters import ParameterBook
+from openpi_policy_ros.ros.publishers import (
+    ChunkPublishers,
+    PromptPublisher,
+    Status,
+    StatusPublisher,
+)
+from openpi_policy_ros.ros.sensors import Sensors
+from openpi_policy_ros.ros.settings import NodeConfig
+from openpi_policy_ros.server import ServerThread
+
+_log = logging.getLogger('openpi_policy_ros.ros.node')
+
+CHUNKS = 'raw and ungated: there are no limits yet, and nothing moves the robot'
+SERVER_ONLY = 'server only: the robot file names no camera and no joint'
+
+
+class PolicyNode(LifecycleNode):
+    """Serves a policy to remote clients and to the robot whose topics it subscribes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__('openpi_policy', **options)
+        self._parameters_book = ParameterBook(self)
+        self._transition = threading.Lock()
+        # What configure built, in that order; taken down in reverse.
+        self._undo: list[tuple[str, Callable[[], None]]] = []
+        self._door: RobotDoor | None = None
+        self._active = False
+        self._dry_run = False
+        self._finalized = False
+        self._loading = False
+        self._facts: dict[str, str] = {'chunks': CHUNKS}
+        self._status = StatusPublisher(self)
+        self._prompt = PromptPublisher(self)
+        self.create_service(
+            Trigger, '~/reset', self._on_reset, callback_group=MutuallyExclusiveCallbackGroup()
+        )
+        self._status.show(Status('INIT', 'unconfigured', facts=self._facts))
+
+    @property
+    def autostart(self) -> bool:
+        """Return whether the node is to configure and activate itself."""
+        return self._parameters_book.autostart
+
+    @property
+    def loading(self) -> bool:
+        """Return whether a configuration is in progress, which cannot be cut short."""
+        return self._loading
+
+    def start_up(self) -> bool:
+        """Configure and activate, as a lifecycle manager would; return whether both succeeded."""
+        success = TransitionCallbackReturn.SUCCESS
+        return self.trigger_configure() == success and self.trigger_activate() == success
+
+    def shut_down(self, patience: float) -> bool:
+        """Take everything down for good; return whether that went through.
+
+        Call it when no executor spins the node any more.
+
+        Args:
+            patience: seconds to wait for a transition in progress.
+
+        """
+        deadline = time.monotonic() + patience
+        while not self._finalized:
+            if self._transition.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                self._transition.release()
+                # Fails while rcl completes the transition that has just released the lock.
+                with contextlib.suppress(RuntimeError):
+                    self.trigger_shutdown()
+            if not self._finalized:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(0.01)
+        return True
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Validate every parameter, load, warm up, subscribe, open the server."""
+        return self._run('configure', self._configure, undo=self._take_down)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Open the robot's door."""
+        return self._run('activate', self._activate, undo=self._deactivate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the robot's door; the server stays."""
+        return self._run('deactivate', self._deactivate, failed=TransitionCallbackReturn.ERROR)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the server and free the device."""
+        return self._run('cleanup', self._clean_up, failed=TransitionCallbackReturn.ERROR)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close both doors and free everything, whatever state it was in."""
+        self._finalized = True
+        return self._run('shutdown', self._clean_up, failed=TransitionCallbackReturn.ERROR)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take down what can be taken down, once, and be unconfigured."""
+        return self._run('error', self._clean_up)
+
+    def _run(
+        self,
+        name: str,
+        action: Callable[[], None],
+        *,
+        undo: Callable[[], None] | None = None,
+        failed: TransitionCallbackReturn = TransitionCallbackReturn.FAILURE,
+    ) -> TransitionCallbackReturn:
+        """Run a transition; rclpy would swallow its exception, so it is told here."""
+        with self._transition:
+            try:
+                action()
+                return TransitionCallbackReturn.SUCCESS
+            except PolicyRosError as error:
+                _log.error('%s refused: %s', name, error)
+                text = f'{name} refused: {error}'
+            except Exception as error:
+                _log.exception('%s failed', name)
+                text = f'{name} failed: {type(error).__name__}: {error}'
+            if undo is not None:
+                undo()
+            self._status.show(Status('INIT', text, DiagnosticStatus.ERROR, facts=self._facts))
+            return failed
+
+    def _configure(self) -> None:
+        self._loading = True
+        try:
+            self._build(self._parameters_book.freeze())
+        finally:
+            self._loading = False
+
+    def _build(self, config: NodeConfig) -> None:
+        self._undo.append(('parameters', self._parameters_book.thaw))
+        _log.info('loading %s on %s', config.model, config.device)
+        self._status.show(Status('INIT', f'loading {config.model}', facts=self._facts))
+        engine = self._load(config)
+        self._facts = _facts(engine.spec, config)
+        if config.has_robot_door:
+            self._open_robot_side(config, engine)
+        server = ServerThread(engine, config.server())
+        port = server.start()
+        self._undo.append(('server', server.stop))
+        if self._door is not None:
+            # First to go: no chunk goes out while the server says goodbye to its clients.
+            self._undo.append(('robot door', self._door.stop))
+        self._facts = {**self._facts, 'server': f'{config.host}:{port}'}
+        self._dry_run = config.dry_run
+        self._status.show(Status('INIT', 'inactive', facts=self._facts))
+
+    def _load(self, config: NodeConfig) -> Engine:
+        policy = load_policy(
+            config.model,
+            policy=config.policy or None,
+            profile=None if config.profile == Profile() else config.profile,
+            device=config.device,
+            revision=config.revision or None,
+        )
+        # The engine owns the policy from here on, so that no failure leaves the device taken.
+        engine = Engine(policy, inference_timeout=config.server().inference_timeout)
+        # A call cut off in the middle of torch would abort the process at its exit.
+        patience = config.server().inference_timeout
+        self._undo.append(('engine', lambda: engine.close(drain_timeout=patience)))
+        problems = robot_problems(config, engine.spec)
+        if problems:
+            raise ConfigurationError(f'robot {config.robot or "parameters"} and policy', problems)
+        engine.start()
+        return engine
+
+    def _open_robot_side(self, config: NodeConfig, engine: Engine) -> None:
+        """Subscribe and start to buffer; chunks follow when the node is activated."""
+        layout = ChunkLayout(config, engine.spec)
+        if layout.no_trajectory:
+            _log.info('~/action_chunk is not published: %s', layout.no_trajectory)
+        chunks = ChunkPublishers(self, layout)
+        self._undo.append(('chunk topics', chunks.close))
+        assembler = Assembler(
+            config, lambda: self.get_clock().now().nanoseconds, self.resolve_topic_name
+        )
+        door = RobotDoor(
+            assembler,
+            engine,
+            f'ros:{self.get_fully_qualified_name()}',
+            seed=self._parameters_book.seed,
+            publish=chunks.publish,
+            report=self._report,
+            rate=config.timing.inference_rate,
+        )
+        self._undo.append(('robot door', self._drop_door))
+        self._door = door
+        self._use_prompt(config.default_prompt)
+        sensors = Sensors(self, config, assembler, on_prompt=self._use_prompt, on_news=door.wake)
+        self._undo.append(('subscriptions', sensors.close))
+
+    def _activate(self) -> None:
+        self._active = True
+        if self._door is not None:
+            self._report(DoorState())
+            self._door.start()
+        else:
+            self._status.show(Status('READY', SERVER_ONLY, facts=self._facts))
+        _log.info('active%s', ', dry run' if self._dry_run else '')
+
+    def _deactivate(self) -> None:
+        self._active = False
+        if self._door is not None:
+            self._door.stop()
+        self._status.show(Status('INIT', 'inactive', facts=self._facts))
+
+    def _clean_up(self) -> None:
+        self._active = False
+        self._take_down()
+        self._status.show(Status('INIT', 'unconfigured', facts=self._facts))
+
+    def _take_down(self) -> None:
+        """Undo what configure built; one that fails does not keep the others up."""
+        while self._undo:
+            what, undo = self._undo.pop()
+            try:
+                undo()
+            except Exception:
+                _log.exception('%s could not be taken down', what)
+        self._facts = {'chunks': CHUNKS}
+
+    def _drop_door(self) -> None:
+        door, self._door = self._door, None
+        if door is not None:
+            door.stop()
+
+    def _use_prompt(self, prompt: str) -> None:
+        door = self._door
+        if door is not None:
+            door.set_prompt(prompt)
+            self._prompt.publish(prompt)
+
+    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        door = self._door
+        if door is None:
+            response.success = False
+            response.message = 'there is no robot session: unconfigured, or server only'
+        else:
+            key = door.reset()
+            response.success = True
+            response.message = f'buffers cleared, new session {key}'
+            _log.info('%s', response.message)
+        return response
+
+    def _report(self, state: DoorState) -> None:
+        """Turn what the door says into ``~/status``."""
+        if not self._active:
+            return
+        name = 'DRY_RUN' if self._dry_run else 'READY'
+        level = DiagnosticStatus.OK
+        if state.reasons:
+            name = 'WAIT'
+            level = DiagnosticStatus.ERROR if state.failing else DiagnosticStatus.WARN
+        self._status.show(Status(name, state.text, level, state.signature, self._facts))
+
+
+def _facts(spec: PolicySpec, config: NodeConfig) -> dict[str, str]:
+    return {
+        'policy': spec.name,
+        'model': spec.model,
+        'revision': spec.revision,
+        'weights_hash': spec.weights_hash,
+        'action_space': spec.action_space,
+        'action_names': ','.join(spec.action_names),
+        'robot': config.robot,
+        'dry_run': str(config.dry_run).lower(),
+        'chunks': CHUNKS,
+    }

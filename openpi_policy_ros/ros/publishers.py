@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Put chunks, the prompt and the status on their topics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from builtin_interfaces.msg import Duration, Time
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rclpy.node import Node
+from rclpy.qos import ReliabilityPolicy
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from openpi_policy_ros.control.buffers import NANOSECONDS
+from openpi_policy_ros.control.chunk import ChunkLayout, JointTrajectoryRows, LabelledRows
+from openpi_policy_ros.policies.base import ActionChunk
+from openpi_policy_ros.ros.sensors import qos
+
+REFRESH = 1.0
+"""Least seconds between two status messages that differ in numbers only."""
+
+
+def trajectory_message(trajectory: JointTrajectoryRows, t_obs_ns: int) -> JointTrajectory:
+    """Return the chunk as a message stamped with its observation; row i is at (i + 1) · dt."""
+    message = JointTrajectory()
+    message.header.stamp = Time(sec=t_obs_ns // NANOSECONDS, nanosec=t_obs_ns % NANOSECONDS)
+    message.joint_names = list(trajectory.names)
+    for row, time_ns in zip(trajectory.rows, trajectory.times_ns, strict=True):
+        point = JointTrajectoryPoint()
+        setattr(point, trajectory.quantity, array('d', row.tobytes()))
+        point.time_from_start = Duration(sec=time_ns // NANOSECONDS, nanosec=time_ns % NANOSECONDS)
+        message.points.append(point)
+    return message
+
+
+def array_message(chunk: LabelledRows) -> Float64MultiArray:
+    """Return every number of the chunk, row by row.
+
+    The first dimension is labelled ``step``, the second ``dimension: <label>,<label>,…``.
+    """
+    steps, width = chunk.rows.shape
+    message = Float64MultiArray()
+    message.layout.dim = [
+        MultiArrayDimension(label='step', size=steps, stride=steps * width),
+        MultiArrayDimension(label='dimension: ' + ','.join(chunk.labels), size=width, stride=width),
+    ]
+    message.data = array('d', chunk.rows.tobytes())
+    return message
+
+
+class ChunkPublishers:
+    """``~/action_chunk`` (where the layout has joint rows) and ``~/action_chunk_array``."""
+
+    def __init__(self, node: Node, layout: ChunkLayout) -> None:
+        self._node = node
+        self._layout = layout
+        reliable = qos(1, ReliabilityPolicy.RELIABLE)
+        self._trajectory = (
+            None
+            if layout.no_trajectory
+            else node.create_publisher(JointTrajectory, '~/action_chunk', reliable)
+        )
+        self._array = node.create_publisher(Float64MultiArray, '~/action_chunk_array', reliable)
+
+    def publish(self, chunk: ActionChunk, t_obs_ns: int) -> None:
+        """Publish a chunk that was made from an observation at ``t_obs_ns``."""
+        trajectory = self._layout.trajectory(chunk)
+        if self._trajectory is not None and trajectory is not None:
+            self._trajectory.publish(trajectory_message(trajectory, t_obs_ns))
+        self._array.publish(array_message(self._layout.labelled(chunk)))
+
+    def close(self) -> None:
+        """Take the topics back."""
+        if self._trajectory is not None:
+            self._node.destroy_publisher(self._trajectory)
+        self._node.destroy_publisher(self._array)
+
+
+class PromptPublisher:
+    """``~/current_prompt``: what the policy is told at the moment."""
+
+    def __init__(self, node: Node) -> None:
+        self._publisher = node.create_publisher(
+            String, '~/current_prompt', qos(1, ReliabilityPolicy.RELIABLE, latched=True)
+        )
+
+    def publish(self, prompt: str) -> None:
+        """Tell the prompt in use."""
+        self._publisher.publish(String(data=prompt))
+
+
+@dataclass(frozen=True)
+class Status:
+    """What ``~/status`` says.
+
+    Attributes:
+        state: INIT, READY, DRY_RUN or WAIT.
+        reason: why; '' = all is well.
+        level: OK, WARN or ERROR of ``DiagnosticStatus``.
+        signature: equal for two statuses that differ in numbers only.
+        facts: further keys and values.
+
+    """
+
+    state: str
+    reason: str = ''
+    level: bytes = DiagnosticStatus.OK
+    signature: object = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+class StatusPublisher:
+    """``~/status``: published when something changes; numbers are refreshed once a second."""
+
+    def __init__(self, node: Node) -> None:
+        self._name = f'{node.get_fully_qualified_name()}: status'
+        self._publisher = node.create_publisher(
+            DiagnosticStatus, '~/status', qos(1, ReliabilityPolicy.RELIABLE, latched=True)
+        )
+        self._lock = threading.Lock()
+        self._last: Status | None = None
+        self._published = 0.0
+
+    def show(self, status: Status) -> None:
+        """Publish the status unless it was just said. Any thread."""
+        with self._lock:
+            last, now = self._last, time.monotonic()
+            if last is not None:
+                if status == last:
+                    return
+                same = (last.state, last.level, last.facts, last.signature) == (
+                    status.state,
+                    status.level,
+                    status.facts,
+                    status.signature,
+                )
+                numbers_only = same and status.signature is not None
+                if numbers_only and now - self._published < REFRESH:
+                    return
+            self._last, self._published = status, now
+            self._publisher.publish(self._message(status))
+
+    def _message(self, status: Status) -> DiagnosticStatus:
+        values = {'state': status.state, 'reason': status.reason, **status.facts}
+        return DiagnosticStatus(
+            level=status.level,
+            name=self._name,
+            message=f'{status.state}: {status.reason}' if status.reason else status.state,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )

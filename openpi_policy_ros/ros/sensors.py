@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Subscribe cameras, joint states and the prompt. Callbacks only store: nothing is decoded here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.node import Node
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_policy_name_from_kind,
+)
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import CompressedImage, Image, JointState
+from std_msgs.msg import String
+
+from openpi_policy_ros.configuration.robot import Camera, RobotConfig
+from openpi_policy_ros.control.observation import Assembler
+
+try:
+    from rclpy.event_handler import SubscriptionEventCallbacks
+except ImportError:  # Humble
+    from rclpy.qos_event import SubscriptionEventCallbacks
+
+_log = logging.getLogger('openpi_policy_ros.ros.sensors')
+
+JOINT_STATES = 'joint_states'
+PROMPT = 'prompt'
+RELIABILITY = {
+    'best_effort': ReliabilityPolicy.BEST_EFFORT,
+    'reliable': ReliabilityPolicy.RELIABLE,
+}
+
+
+def qos(depth: int, reliability: ReliabilityPolicy, *, latched: bool = False) -> QoSProfile:
+    """Return a keep-last profile; latched = late subscribers get the last message."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=reliability,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+class Sensors:
+    """The subscriptions of one configured robot, each in its own callback group.
+
+    Args:
+        node: owns the subscriptions.
+        robot: which cameras, and how.
+        assembler: takes the messages.
+        on_prompt: called with every text on the prompt topic.
+        on_news: called after every message of a sensor.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        robot: RobotConfig,
+        assembler: Assembler,
+        *,
+        on_prompt: Callable[[str], None],
+        on_news: Callable[[], None],
+    ) -> None:
+        self._node = node
+        self._assembler = assembler
+        self._on_news = on_news
+        self._subscriptions: list[Subscription] = []
+        for name in robot.camera_names:
+            self._subscribe_camera(name, robot.cameras[name])
+        if robot.joints.names:
+            self._subscribe(
+                JointState,
+                JOINT_STATES,
+                qos(10, ReliabilityPolicy.BEST_EFFORT),
+                self._take_joints,
+                partial(self._incompatible, JOINT_STATES, ''),
+            )
+        self._subscribe(
+            String,
+            PROMPT,
+            # Volatile: a transient-local subscriber would miss `ros2 topic pub`.
+            qos(1, ReliabilityPolicy.RELIABLE),
+            lambda message: on_prompt(message.data),
+            partial(self._incompatible, PROMPT, ''),
+        )
+
+    def close(self) -> None:
+        """Unsubscribe from everything."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        self._subscriptions.clear()
+
+    def _subscribe_camera(self, name: str, camera: Camera) -> None:
+        self._subscribe(
+            CompressedImage if camera.transport == 'compressed' else Image,
+            camera.topic,
+            qos(1, RELIABILITY[camera.reliability]),
+            partial(self._take_image, name),
+            partial(self._incompatible, f'camera {name!r}', name),
+        )
+
+    def _subscribe(
+        self,
+        message_type: type[Any],
+        topic: str,
+        profile: QoSProfile,
+        take: Callable[[Any], None],
+        incompatible: Callable[[Any], None],
+    ) -> None:
+        def callback(message: Any) -> None:
+            # An exception in a callback would end the executor, and with it every other topic.
+            try:
+                take(message)
+            except Exception:
+                _log.exception('a message on %s could not be taken in', topic)
+
+        self._subscriptions.append(
+            self._node.create_subscription(
+                message_type,
+                topic,
+                callback,
+                profile,
+                callback_group=MutuallyExclusiveCallbackGroup(),
+                event_callbacks=SubscriptionEventCallbacks(
+                    incompatible_qos=partial(incompatible, self._node.resolve_topic_name(topic))
+                ),
+            )
+        )
+
+    def _take_image(self, name: str, message: Any) -> None:
+        self._assembler.add_image(name, message)
+        self._on_news()
+
+    def _take_joints(self, message: Any) -> None:
+        self._assembler.add_joints(message)
+        self._on_news()
+
+    def _incompatible(self, who: str, camera: str, topic: str, event: Any) -> None:
+        policy = qos_policy_name_from_kind(event.last_policy_kind)
+        remedy = 'change the publisher'
+        if camera:
+            remedy = f'set cameras.{camera}.reliability: best_effort, or {remedy}'
+        text = f'a publisher on {topic} offers an incompatible {policy}; {remedy}'
+        if camera:
+            self._assembler.explain_silence(camera, text)
+        _log.error('%s: %s: nothing is received from it', who, text)

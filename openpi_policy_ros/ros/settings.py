@@ -1,0 +1,173 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The node's typed settings: its own parameters and one robot file, validated together.
+
+No ROS in here: the parameters come in as dotted names and plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from openpi_policy_ros.configuration import files
+from openpi_policy_ros.configuration.policy_file import load_policy_file
+from openpi_policy_ros.configuration.robot import RobotConfig, read_robot_parameters
+from openpi_policy_ros.configuration.schema import flatten, unflatten, validate
+from openpi_policy_ros.configuration.server import ServerConfig
+from openpi_policy_ros.errors import ConfigurationError
+
+SOURCE = 'parameters of openpi_policy'
+_SERVER = ServerConfig()
+
+
+class NodeConfig(RobotConfig):
+    """Everything the node is told: where the policy is, where to listen, and the robot."""
+
+    model: str = Field(
+        default='',
+        validate_default=True,
+        description='Checkpoint: a directory, or a hub id. Required.',
+    )
+    policy: str = Field(
+        default='',
+        description='Policy file: a stem of config/ (pi0) or a path; empty = derived from the '
+        'checkpoint.',
+    )
+    robot: str = Field(
+        default='',
+        description='Robot file: a stem of config/ (droid) or a path; its values are defaults, '
+        'parameters set elsewhere win. Empty = none.',
+    )
+    revision: str = Field(
+        default='', description='Revision of a hub id; empty = its default. No use for a directory.'
+    )
+    device: str = Field(
+        default='cpu', min_length=1, description='Torch device: cpu, cuda or cuda:N.'
+    )
+    host: str = Field(
+        default=_SERVER.host,
+        min_length=1,
+        description='Address the WebSocket server binds. 0.0.0.0 lets every machine on the '
+        'network use the policy.',
+    )
+    port: int = Field(
+        default=_SERVER.port, ge=0, le=65535, description='TCP port; 0 picks a free one, logged.'
+    )
+    default_prompt: str = Field(
+        default='', description='Instruction until one comes on the prompt topic; empty = none.'
+    )
+    dry_run: bool = Field(
+        default=False, description='Never let chunks reach the robot, whatever else is asked.'
+    )
+    seed: int = Field(
+        default=-1,
+        ge=-1,
+        description="Seed of every inference of the robot's own door; -1 = a new one each time.",
+    )
+    autostart: bool = Field(
+        default=True,
+        description='Configure and activate at start; false = wait for a lifecycle manager.',
+    )
+
+    @field_validator(
+        'model', 'policy', 'robot', 'revision', 'device', 'host', 'default_prompt', mode='before'
+    )
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            raise ValueError(
+                f'expected text, found {value!r}; quote it twice so that ROS does not take it for '
+                f'a {type(value).__name__}: \'"{value}"\''
+            )
+        return value
+
+    @field_validator('model')
+    @classmethod
+    def _needed(cls, model: str) -> str:
+        if not model:
+            raise ValueError(
+                'required: a checkpoint directory or a hub id, e.g. model:=/data/pi0_droid'
+            )
+        return model
+
+    @property
+    def has_robot_door(self) -> bool:
+        """Return whether there is a sensor to build observations from; else server only."""
+        return bool(self.camera_names or self.joints.names)
+
+    def server(self) -> ServerConfig:
+        """Return where the WebSocket server listens."""
+        return ServerConfig(host=self.host, port=self.port)
+
+
+def effective_parameters(explicit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted parameters: those of the file ``robot`` names, overridden by ``explicit``.
+
+    An explicit None (ROS has it for an empty list and for a key without value) means none, also
+    where the file has a value.
+
+    Raises:
+        ConfigurationError: no such robot file, or it holds what a robot file cannot.
+
+    """
+    robot = explicit.get('robot', '')
+    if not isinstance(robot, str) or not robot:
+        return _without_none(explicit)
+    path = files.resolve(robot, 'robot')
+    values = read_robot_parameters(path)
+    of_node = set(NodeConfig.model_fields) - set(RobotConfig.model_fields)
+    foreign = sorted(of_node.intersection(values))
+    if foreign:
+        raise ConfigurationError(
+            str(path),
+            [f'{key}: is a parameter of the node, not of a robot; set it there' for key in foreign],
+        )
+    defaults = dict(flatten(values))
+    if 'camera_names' in explicit and isinstance(explicit['camera_names'], list):
+        # Naming fewer cameras switches the file's others off.
+        wanted = [f'cameras.{name}.' for name in explicit['camera_names']]
+        defaults = {
+            name: value
+            for name, value in defaults.items()
+            if not name.startswith('cameras.') or name.startswith(tuple(wanted))
+        }
+    return _without_none({**defaults, **explicit})
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
+    """Return the node's settings.
+
+    Args:
+        explicit: dotted name → value, as set by the user.
+
+    Raises:
+        ConfigurationError: every problem of the parameters, the robot file and the policy file's
+            name, in one message.
+
+    """
+    problems: list[str] = []
+    parameters = _without_none(explicit)
+    try:
+        parameters = effective_parameters(explicit)
+    except ConfigurationError as error:
+        problems += [f'robot: {error.source}: {problem}' for problem in error.problems]
+    policy = explicit.get('policy', '')
+    if isinstance(policy, str) and policy:
+        try:
+            load_policy_file(policy)
+        except ConfigurationError as error:
+            problems += [f'policy: {error.source}: {problem}' for problem in error.problems]
+    try:
+        config = validate(NodeConfig, unflatten(parameters), SOURCE)
+    except ConfigurationError as error:
+        raise ConfigurationError(SOURCE, [*problems, *error.problems]) from None
+    if problems:
+        raise ConfigurationError(SOURCE, problems)
+    return config

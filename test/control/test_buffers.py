@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Stamps are believed, refused or replaced, and the newest word of a stream counts."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openpi_policy_ros.configuration.robot import Timing
+from openpi_policy_ros.control.buffers import (
+    ClockWatch,
+    Latest,
+    Reason,
+    Refusal,
+    check_stamp,
+    skew_reason,
+    stale_text,
+)
+
+MS = 1_000_000
+NOW = 1_700_000_000_000 * MS
+
+
+@settings(deadline=None)
+@given(ahead=st.integers(-(10**12), 20 * MS))
+def test_a_stamp_of_the_past_or_within_tolerance_is_believed(ahead: int) -> None:
+    assert check_stamp(NOW + ahead, NOW, Timing()) == NOW + ahead
+
+
+@settings(deadline=None)
+@given(ahead=st.integers(20 * MS + 1, 10**15))
+def test_a_stamp_further_in_the_future_means_clocks_are_not_synchronised(ahead: int) -> None:
+    refusal = check_stamp(NOW + ahead, NOW, Timing())
+    assert isinstance(refusal, Refusal)
+    assert 'clocks not synchronised' in refusal.text
+    assert refusal.detail == 'future'
+
+
+def test_the_future_tolerance_is_the_robots() -> None:
+    assert check_stamp(NOW + 90 * MS, NOW, Timing(future_tolerance=0.1)) == NOW + 90 * MS
+    assert isinstance(check_stamp(NOW + 1, NOW, Timing(future_tolerance=0.0)), Refusal)
+
+
+def test_an_unstamped_message_is_refused_unless_allowed_then_its_arrival_counts() -> None:
+    refusal = check_stamp(0, NOW, Timing())
+    assert isinstance(refusal, Refusal)
+    assert 'timing.allow_unstamped: true' in refusal.text
+    assert check_stamp(0, NOW, Timing(allow_unstamped=True)) == NOW
+
+
+@pytest.mark.parametrize('stamp', [0, NOW])
+def test_before_the_first_clock_message_nothing_is_believed(stamp: int) -> None:
+    refusal = check_stamp(stamp, 0, Timing(allow_unstamped=True))
+    assert isinstance(refusal, Refusal)
+    assert '/clock' in refusal.text
+
+
+def test_a_clock_far_away_is_told_from_a_late_message() -> None:
+    buffer: Latest[str] = Latest('camera', 0.15)
+    buffer.accept('x', 5, NOW)
+    assert buffer.sample is not None
+    assert 'is use_sim_time set alike' in stale_text(buffer.sample, buffer.max_age_ns, NOW)
+    buffer.accept('x', NOW - 200 * MS, NOW)
+    assert 'use_sim_time' not in stale_text(buffer.sample, buffer.max_age_ns, NOW)
+    refusal = check_stamp(NOW, 5, Timing())
+    assert isinstance(refusal, Refusal)
+    assert 'is use_sim_time set alike' in refusal.text
+
+
+@settings(deadline=None)
+@given(age=st.integers(0, 10**10))
+def test_a_sample_is_stale_beyond_its_max_age(age: int) -> None:
+    buffer: Latest[str] = Latest('camera', 0.15)
+    assert not buffer.is_stale(NOW)
+    buffer.accept('x', NOW - age, NOW)
+    assert buffer.is_stale(NOW) == (age > 150 * MS)
+
+
+def test_the_newest_word_of_a_stream_counts_good_or_bad() -> None:
+    buffer: Latest[str] = Latest('camera', 0.15)
+    buffer.accept('good', NOW, NOW)
+    buffer.refuse(Refusal('is broken', 'broken'))
+    assert buffer.sample is None
+    buffer.accept('good again', NOW, NOW)
+    assert buffer.refusal is None
+    assert buffer.sample is not None
+    assert buffer.sample.value == 'good again'
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 10**6)))
+def test_the_clock_watch_fires_once_for_each_step_backwards(times: list[int]) -> None:
+    watch = ClockWatch()
+    fired = [watch.jumped_back(now) for now in times]
+    assert fired == [bool(i) and now < times[i - 1] for i, now in enumerate(times)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10**10), max_size=5))
+def test_streams_too_far_apart_are_named_oldest_first(offsets: list[int]) -> None:
+    stamps = [(f's{i}', f'part of s{i}', NOW + offset) for i, offset in enumerate(offsets)]
+    reason = skew_reason(stamps, 0.1)
+    spread = max(offsets) - min(offsets) if offsets else 0
+    if spread <= 100 * MS:
+        assert reason is None
+    else:
+        assert reason is not None
+        oldest, newest = reason.streams
+        assert offsets[int(oldest[1:])] == min(offsets)
+        assert offsets[int(newest[1:])] == max(offsets)
+        assert f'of {oldest} is {spread / 1e9:.3f} s older than part of {newest}' in reason.text
+
+
+def test_a_reason_keeps_its_signature_while_only_ages_change() -> None:
+    one = Reason('stale', ('wrist',), 'is 0.2 s old')
+    assert one.signature == Reason('stale', ('wrist',), 'is 0.3 s old').signature
+    assert one.signature != Reason('stale', ('base',), 'is 0.2 s old').signature
+    assert one.signature != Reason('refused', ('wrist',), 'is 0.2 s old').signature

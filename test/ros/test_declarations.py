@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Every parameter is declared from the schema, with type, range and description."""
+
+from openpi_policy_ros.configuration.robot import load_robot
+from openpi_policy_ros.configuration.schema import flatten
+from openpi_policy_ros.ros.declarations import Kind, declarations, free_form
+from openpi_policy_ros.ros.settings import effective_parameters
+
+
+def test_every_key_a_robot_file_can_hold_is_declared_and_described() -> None:
+    known = declarations(['exterior_1', 'wrist'])
+    robot = load_robot('droid').model_dump(exclude={'profile': {'policy_server_config'}})
+    assert {name for name, _ in flatten(robot)} <= set(known)
+    assert all(len(one.description) > 15 for one in known.values())
+
+
+def test_every_key_of_the_shipped_file_is_declared_or_free() -> None:
+    known = declarations(['exterior_1', 'wrist'])
+    for name in effective_parameters({'robot': 'droid'}):
+        assert name in known or free_form(name) is not None, name
+
+
+def test_types_ranges_and_choices_are_those_of_the_schema() -> None:
+    known = declarations(['wrist'])
+    port = known['port']
+    assert (port.kind, port.default, port.minimum, port.maximum) == (Kind.INTEGER, 8000, 0, 65535)
+    rate = known['timing.action_rate']
+    assert (rate.kind, rate.default, rate.minimum, rate.maximum) == (Kind.DOUBLE, None, 0.0, 1000.0)
+    assert rate.constraints == 'greater than 0.0'
+    assert known['cameras.wrist.transport'].constraints == 'one of raw, compressed'
+    assert known['cameras.wrist.max_age'].kind is Kind.DOUBLE
+    assert known['joints.scale'].kind is Kind.DOUBLE_ARRAY
+    assert known['joints.scale'].default is None
+    assert known['autostart'].kind is Kind.BOOL
+
+
+def test_only_keys_inside_a_free_group_are_free() -> None:
+    handshake = free_form('profile.policy_server_config.n_external_cameras')
+    assert handshake is not None
+    assert handshake.kind is Kind.ANY
+    for name in (
+        'profile.policy_server_config',
+        'profile.x',
+        'x',
+        'cameras.w.topic',
+        'profile.a.b',
+    ):
+        assert free_form(name) is None, name
