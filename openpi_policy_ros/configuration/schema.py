@@ -99,8 +99,12 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
         for part in parents:
             level = level.setdefault(part, {})
             if not isinstance(level, dict):
-                raise ConfigurationError(
-                    'parameters', [f'{dotted}: {part!r} is a value and a group at once']
-                )
+                raise _value_and_group(dotted, part)
+        if isinstance(level.get(leaf), dict):
+            raise _value_and_group(dotted, leaf)
         level[leaf] = value
     return nested
+
+
+def _value_and_group(dotted: str, part: str) -> ConfigurationError:
+    return ConfigurationError('parameters', [f'{dotted}: {part!r} is a value and a group at once'])

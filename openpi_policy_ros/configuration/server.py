@@ -14,6 +14,7 @@ class ServerConfig(Section):
 
     host: str = Field(
         default='127.0.0.1',
+        min_length=1,
         description='Address to bind. 0.0.0.0 lets every machine on the network move the robot.',
     )
     port: int = Field(

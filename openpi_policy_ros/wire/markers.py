@@ -241,11 +241,11 @@ def _view(dtype: np.dtype[Any], shape: tuple[int, ...], buffer: memoryview) -> n
 
 def _check_content(array: npt.NDArray[Any]) -> None:
     """Refuse bytes that are no value of their type and would fail wherever they are touched."""
-    if array.dtype.kind == 'b' and array.size and array.view(np.uint8).max() > 1:
+    if array.dtype.kind == 'b' and array.size and np.max(array.view(np.uint8)) > 1:
         raise InvalidPayload('bool array with other bytes than 0 and 1', expected='0 or 1')
     if array.dtype.kind == 'U' and array.size:
         points = array.reshape(-1).view(np.uint32)
-        if points.max() > 0x10FFFF or bool(((points >= 0xD800) & (points <= 0xDFFF)).any()):
+        if np.max(points) > 0x10FFFF or bool(((points >= 0xD800) & (points <= 0xDFFF)).any()):
             raise InvalidPayload(
                 'text array with code points that are no characters', expected='UCS-4 text'
             )

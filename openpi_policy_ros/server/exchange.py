@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One frame's way through decoder and engine, off the event loop, which is woken once at its end.
+
+Waking the loop after the decoding only to submit the request would cost more than the decoding of
+a usual frame: pool, engine and loop hand over to each other directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from concurrent.futures import Future
+from functools import partial
+from time import perf_counter
+
+from openpi_policy_ros.engine import Engine, Lane
+from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest
+from openpi_policy_ros.server.traffic import Traffic
+from openpi_policy_ros.wire import Reset, Session
+
+
+class Exchange:
+    """Created and awaited on the event loop, ``run`` in the codec pool.
+
+    A session has one exchange at a time, and ``over`` ends only after ``run`` has, unless the
+    engine is at work; so nobody else touches the session's state meanwhile.
+
+    Attributes:
+        undecodable: why the frame is no request; None if it is one.
+        request: what was submitted; None for a reset.
+        future: the engine's answer, done unless the client went away; None for a reset.
+        submitted: when, in ``perf_counter`` seconds.
+
+    """
+
+    def __init__(self, session: Session, engine: Engine, traffic: Traffic) -> None:
+        self._session = session
+        self._engine = engine
+        self._traffic = traffic
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._abandoned = False
+        self.undecodable: Exception | None = None
+        self.request: InferenceRequest | None = None
+        self.future: Future[ActionChunk] | None = None
+        self.submitted = 0.0
+
+    async def over(self) -> None:
+        """Wait until the frame was refused, asked for a reset, was answered, or was abandoned."""
+        await self._over
+
+    def run(self, frame: bytes | str) -> None:
+        """Decode ``frame`` and submit what it asks for; never raises."""
+        try:
+            self._run(frame)
+        except Exception as error:
+            # Of whatever kind: the client must not wait for ever.
+            self.undecodable = error
+        if self.future is None:
+            _wake(self._loop, self._over)
+
+    def _run(self, frame: bytes | str) -> None:
+        began = perf_counter()
+        command = self._session.decode(frame)
+        self._traffic.time('decode', perf_counter() - began)
+        if isinstance(command, Reset) or self._abandoned:
+            return
+        self.request, keys = self._session.begin(command)
+        for key in keys:
+            self._engine.close_session(key)
+        self.submitted = perf_counter()
+        self.future = self._engine.submit(self.request, Lane.REMOTE)
+        # Not a method: the future keeps its callbacks, and would keep this object and its request.
+        self.future.add_done_callback(partial(_wake, self._loop, self._over))
+        if self._abandoned:
+            # abandon() may have looked before there was a future.
+            self.future.cancel()
+            _wake(self._loop, self._over)
+
+    def abandon(self) -> None:
+        """Give up: the client is gone. A request not started is withdrawn, a result dropped."""
+        self._abandoned = True
+        if self.future is not None:
+            self.future.cancel()
+            _end(self._over)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, over: asyncio.Future[None], _: object = None) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop has closed: nobody waits.
+        loop.call_soon_threadsafe(_end, over)
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)

@@ -1,0 +1,276 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The WebSocket server on a thread of its own, beside whatever owns the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import logging
+import socket
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from ipaddress import ip_address
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+from openpi_policy_ros.configuration.server import ServerConfig
+from openpi_policy_ros.engine import Engine
+from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.server.conversation import SERVICE_RESTART, Conversation, Shared
+from openpi_policy_ros.server.http import reply_to
+from openpi_policy_ros.server.log import LOG, BoundedLog, LogBudget, WebsocketsLogger
+from openpi_policy_ros.server.traffic import ServerStats, Traffic
+from openpi_policy_ros.wire import Dialect, Session, dialect_for_path
+
+MAX_SIZE = 80 * 1024 * 1024
+"""Where the WebSocket layer itself gives up (1009); above ``wire.MAX_FRAME_BYTES``, so that a
+frame just over the limit is answered."""
+PING_INTERVAL = 20.0
+OPEN_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 5.0
+HEALTH_PERIOD = 0.5
+CODEC_THREADS = 2
+
+
+class ServerThread:
+    """Serves an engine to OpenPI clients from a background thread.
+
+    Args:
+        engine: started; it stays the caller's and is not closed by ``stop``.
+        config: where to listen, and the timeouts.
+
+    """
+
+    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+        self._engine = engine
+        self._config = config
+        self._traffic = Traffic()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._names = itertools.count(1)
+
+    @property
+    def running(self) -> bool:
+        """Return whether the server's thread is alive."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> int:
+        """Listen; return the bound port.
+
+        Raises:
+            RuntimeError: the engine is not started (a client must never wait for a warm-up), or
+                this server was started before.
+            ConfigurationError: host and port cannot be bound; says which, why and what to do.
+
+        """
+        if not self._engine.started:
+            raise RuntimeError('start the engine before the server: it must be warmed up')
+        if self._thread is not None:
+            raise RuntimeError('a ServerThread starts once; make a new one')
+        bound: Future[int] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(bound,), name='openpi-server', daemon=True
+        )
+        self._thread.start()
+        return bound.result()
+
+    def stop(self) -> None:
+        """Stop: accept no clients, finish what is in flight, close with 1012.
+
+        Blocks, at most about ``drain_timeout`` plus the time the clients take to close. Idempotent.
+        """
+        if self._thread is None or self._loop is None or self._stopping is None:
+            return
+        with contextlib.suppress(RuntimeError):  # The loop has closed already.
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        limit = self._config.drain_timeout + 3 * CLOSE_TIMEOUT
+        self._thread.join(limit)
+        if self._thread.is_alive():
+            LOG.error('the server did not stop within %g s; its thread is left alone', limit)
+
+    def stats(self) -> ServerStats:
+        """Return counts and codec times so far; thread-safe."""
+        return self._traffic.stats()
+
+    def _run(self, bound: Future[int]) -> None:
+        try:
+            asyncio.run(self._main(bound))
+        except BaseException as error:
+            if bound.done():
+                LOG.critical('the server died; clients cannot connect any more', exc_info=True)
+            else:
+                bound.set_exception(error)
+
+    async def _main(self, bound: Future[int]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        with ThreadPoolExecutor(CODEC_THREADS, thread_name_prefix='codec') as pool:
+            log = BoundedLog(LogBudget(burst=200, per_second=5.0))
+            shared = Shared(self._engine, pool, log, self._traffic)
+            server = await self._listen(shared)
+            port: int = server.sockets[0].getsockname()[1]
+            self._announce(server)
+            bound.set_result(port)
+            health = asyncio.create_task(self._watch_health())
+            await self._stopping.wait()
+            health.cancel()
+            await self._drain(server, shared)
+
+    async def _listen(self, shared: Shared) -> Server:
+        async def handler(connection: ServerConnection) -> None:
+            await self._converse(connection, shared)
+
+        def answer_http(_: ServerConnection, request: Request) -> Response | None:
+            reply = reply_to(
+                request.path, self._engine.spec, self._not_ready(shared), shared.draining
+            )
+            if reply is None:
+                return None
+            body = reply.body.encode()
+            headers = Headers(
+                {
+                    'Content-Type': reply.content_type,
+                    'Content-Length': str(len(body)),
+                    'Connection': 'close',
+                }
+            )
+            return Response(reply.status.value, reply.status.phrase, headers, body)
+
+        host, port = self._config.host, self._config.port
+        # A name such as localhost has an address per family, and a free port would be another one
+        # for each: port 0 means one socket.
+        family = socket.AF_INET if port == 0 and ':' not in host else socket.AF_UNSPEC
+        try:
+            return await serve(
+                handler,
+                host,
+                port,
+                family=family,
+                process_request=answer_http,
+                # Deflating images costs ten times all the rest.
+                compression=None,
+                max_size=MAX_SIZE,
+                # One frame read ahead; more would be memory for clients that do not wait.
+                max_queue=1,
+                open_timeout=OPEN_TIMEOUT,
+                ping_interval=PING_INTERVAL,
+                # A client on a slow link or in a debugger is not dead.
+                ping_timeout=None,
+                close_timeout=CLOSE_TIMEOUT,
+                logger=WebsocketsLogger(shared.log),
+            )
+        except OSError as error:
+            raise cannot_listen(host, port, error) from None
+
+    async def _converse(self, connection: ServerConnection, shared: Shared) -> None:
+        assert connection.request is not None
+        dialect = dialect_for_path(connection.request.path)
+        assert dialect is not None, 'answer_http refused it'
+        if shared.draining:
+            await connection.close(SERVICE_RESTART, 'server restarts')
+            return
+        name = f'c{next(self._names)}'
+        peer = ':'.join(str(part) for part in (connection.remote_address or ('?',))[:2])
+        shared.log.write(logging.INFO, f'{name}: {peer} connected to {connection.request.path}')
+        idle_timeout = (
+            self._config.idle_timeout
+            if dialect is Dialect.OPENPI
+            else self._config.root_idle_timeout
+        )
+        session = Session(dialect, name, self._engine.spec.handshake)
+        conversation = Conversation(connection, session, name, idle_timeout, shared)
+        task = asyncio.current_task()
+        assert task is not None
+        shared.conversations[conversation] = task
+        self._traffic.add('connections')
+        self._traffic.add('clients')
+        try:
+            await conversation.run()
+        finally:
+            self._traffic.add('clients', -1)
+            del shared.conversations[conversation]
+
+    async def _drain(self, server: Server, shared: Shared) -> None:
+        """Let every conversation finish its request, then close the listening socket."""
+        shared.draining = True
+        LOG.info('stopping: %d clients connected', len(shared.conversations))
+        for conversation in shared.conversations:
+            conversation.drain()
+        # The listening socket stays until then, so that /readyz tells why and a new client is
+        # sent away with a reason.
+        if shared.conversations:
+            await asyncio.wait(
+                set(shared.conversations.values()), timeout=self._config.drain_timeout
+            )
+        if shared.conversations:
+            LOG.warning(
+                'drain timeout of %g s: %d clients are closed in the middle of a request',
+                self._config.drain_timeout,
+                len(shared.conversations),
+            )
+            for conversation in shared.conversations:
+                conversation.end(SERVICE_RESTART, 'server restarts')
+            await asyncio.wait(set(shared.conversations.values()), timeout=2 * CLOSE_TIMEOUT)
+        server.close()
+        # Who is left has not even finished the handshake, and is cut when the loop ends.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(server.wait_closed(), 1.0)
+        LOG.info('stopped')
+
+    async def _watch_health(self) -> None:
+        """Log when the engine stops or starts to be ready, once per change."""
+        was_ready = True
+        while True:
+            health = self._engine.health()
+            if health.ready and not was_ready:
+                LOG.info('ready again')
+            elif not health.ready and was_ready:
+                LOG.warning('not ready: %s', health.reason)
+            was_ready = health.ready
+            await asyncio.sleep(HEALTH_PERIOD)
+
+    def _not_ready(self, shared: Shared) -> str | None:
+        if shared.draining:
+            return 'draining: finishing what is in flight'
+        health = self._engine.health()
+        return None if health.ready else health.reason
+
+    def _announce(self, server: Server) -> None:
+        for listening in server.sockets:
+            host, port = listening.getsockname()[:2]
+            LOG.info(
+                'listening on ws://%s: OpenPI clients on %s, stock clients on %s',
+                f'[{host}]:{port}' if ':' in host else f'{host}:{port}',
+                Dialect.OPENPI.value,
+                Dialect.STOCK.value,
+            )
+            if not ip_address(host.partition('%')[0]).is_loopback:
+                LOG.warning(
+                    '%s is reachable from the network: whoever can connect can use the policy; '
+                    'keep it behind a firewall, or listen on 127.0.0.1',
+                    host,
+                )
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> ConfigurationError:
+    """Return what to tell when ``host``:``port`` cannot be bound."""
+    if isinstance(error, socket.gaierror):
+        why, remedy = 'the name is unknown', 'give an address of this machine, e.g. 127.0.0.1'
+    elif error.errno == errno.EADDRINUSE:
+        why = 'the port is in use'
+        remedy = 'stop the other server, or choose another port (0 picks a free one)'
+    elif error.errno == errno.EACCES:
+        why, remedy = 'permission denied', 'ports below 1024 are privileged; choose a higher one'
+    elif error.errno in (errno.EADDRNOTAVAIL, None):
+        # Without a number: asyncio (3.13) found that no address of the name is this machine's.
+        why = 'this machine has no such address'
+        remedy = 'use 127.0.0.1, an address that `ip address` lists, or 0.0.0.0 for all of them'
+    else:
+        why, remedy = error.strerror or str(error), 'choose another host or port'
+    return ConfigurationError('server', [f'cannot listen on {host}:{port}: {why}; {remedy}'])
