@@ -20,7 +20,10 @@ DTYPES = st.one_of(
 )
 ARRAYS = DTYPES.flatmap(
     lambda dtype: hnp.arrays(
-        dtype, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+        dtype,
+        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+        # Lone surrogates are no characters: the codec refuses them.
+        elements={'alphabet': st.characters(codec='utf-8')},
     )
 )
 LEAVES = st.one_of(

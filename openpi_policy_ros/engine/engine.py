@@ -23,6 +23,8 @@ from openpi_policy_ros.engine.queue import Batch, Closing, FairQueue, Job, Work
 from openpi_policy_ros.engine.stats import EngineStats, Ledger
 from openpi_policy_ros.engine.types import EngineHealth, EngineStopped, Lane, Superseded
 from openpi_policy_ros.policies.base import (
+    INFER,
+    QUEUE,
     ActionChunk,
     InferenceRequest,
     Policy,
@@ -133,9 +135,9 @@ class Engine:
         future withdraws a request that was not started; one that runs is finished and its result
         dropped. Callbacks of the future run on the worker: keep them short.
 
-        The future's result is the chunk, its ``timing_ms`` extended by ``queue``. Its exceptions:
-        ``InvalidObservation``, ``InvalidOutput``, ``Superseded`` (robot lane), ``EngineStopped``,
-        or whatever the policy raised.
+        The future's result is the chunk, its ``timing_ms`` extended by ``queue`` and ``infer``.
+        Its exceptions: ``InvalidObservation``, ``InvalidOutput``, ``Superseded`` (robot lane),
+        ``EngineStopped``, or whatever the policy raised.
         """
         future: Future[ActionChunk] = Future()
         job = Job(request, lane, future, self._clock())
@@ -336,6 +338,7 @@ class Engine:
             results = check_results(self._policy.infer([job.request for job in jobs]), len(jobs))
         except Exception as error:
             return [error] * len(jobs)
+        infer_ms = 1e3 * (self._clock() - began)
         outcomes: list[Outcome] = []
         for job, result in zip(jobs, results, strict=True):
             try:
@@ -345,7 +348,7 @@ class Engine:
                 continue
             if isinstance(answer, ActionChunk):
                 stages = {name: float(ms) for name, ms in answer.timing_ms.items()}
-                stages['queue'] = 1e3 * (began - job.submitted)
+                stages |= {QUEUE: 1e3 * (began - job.submitted), INFER: infer_ms}
                 answer = replace(answer, timing_ms=stages)
             outcomes.append(answer)
         return outcomes
@@ -355,7 +358,7 @@ class Engine:
     ) -> None:
         """Count one call of the policy and judge how long it took; holds the lock."""
         waited_ms = [1e3 * (began + took - job.submitted) for job in jobs]
-        if self._ledger.batch(outcomes, waited_ms, 1e3 * took):
+        if self._ledger.batch(outcomes, waited_ms):
             self._overdue = False
         elif took > self._timeout:
             self._overdue = True

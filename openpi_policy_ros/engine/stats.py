@@ -132,14 +132,12 @@ class Ledger:
         self,
         outcomes: Sequence[ActionChunk | BaseException],
         waited_ms: Sequence[float],
-        infer_ms: float,
     ) -> bool:
         """Add one call of the policy; return whether it yielded a chunk.
 
         Args:
             outcomes: one per request.
             waited_ms: submit to answer of each request, in the same order.
-            infer_ms: duration of the policy's call.
 
         """
         self._batches += 1
@@ -148,7 +146,7 @@ class Ledger:
                 self._succeeded += 1
                 self._consecutive_failures = 0
                 self._latency.add(waited)
-                self._stages.add({**outcome.timing_ms, 'infer': infer_ms})
+                self._stages.add(outcome.timing_ms)
             elif isinstance(outcome, InvalidObservation):
                 self._invalid_observations += 1
             else:

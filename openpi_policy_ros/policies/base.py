@@ -33,6 +33,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float32]
 ACTIONS = 'actions'
 """Name of the output every policy declares: the chunk of actions, float32 [H, D]."""
 
+QUEUE, INFER = 'queue', 'infer'
+"""Stages of ``ActionChunk.timing_ms`` that the engine adds."""
+
 
 @dataclass(frozen=True)
 class SessionKey:
@@ -91,11 +94,13 @@ class ActionChunk:
     """A policy's answer.
 
     Attributes:
-        outputs: output name → float32 array. ``outputs['actions']`` is [H, D] in the robot's
-            units, cropped to the profile.
+        outputs: output name → float32 array, not written to again by the policy.
+            ``outputs['actions']`` is [H, D] in the robot's units, cropped to the profile.
         model_actions: the chunk in model space (normalised, uncropped), float32
             [chunk_size, max_action_dim], for a later ``RtcPrefix``; None where unsupported.
-        timing_ms: stage → milliseconds, e.g. ``preprocess``, ``model``.
+        timing_ms: stage → milliseconds, e.g. ``preprocess``, ``model``; stages may contain one
+            another. The engine adds ``queue`` (waiting for the worker) and ``infer`` (the whole
+            call of the policy).
 
     """
 
@@ -147,6 +152,8 @@ class PolicySpec:
         name: registry entry, e.g. ``pi0``.
         model: directory or hub id the weights came from.
         revision: hub commit, or '' for a local directory.
+        default_prompt: instruction used where an observation has none; '' = none is set, and such
+            an observation is an error.
         weights_hash: short digest that tells two sets of weights apart, or '' for a remote policy.
         cameras: camera slots in model order.
         state: the proprioceptive state.
@@ -177,6 +184,7 @@ class PolicySpec:
     handshake: Mapping[str, Any] | None
     revision: str = ''
     weights_hash: str = ''
+    default_prompt: str = ''
     stateful: bool = False
     supports_rtc: bool = False
     max_batch: int = 1

@@ -219,7 +219,7 @@ class PolicyNode(LifecycleNode):
         )
         self._undo.append(('robot door', self._drop_door))
         self._door = door
-        self._use_prompt(config.default_prompt)
+        self._use_prompt(config.default_prompt or engine.spec.default_prompt)
         sensors = Sensors(self, config, assembler, on_prompt=self._use_prompt, on_news=door.wake)
         self._undo.append(('subscriptions', sensors.close))
 

@@ -52,6 +52,7 @@ class DigestPolicy(Policy):
             handshake={'action_horizon': HORIZON, 'action_dim': WIDTH},
             revision='r1',
             weights_hash='c0ffee',
+            default_prompt=(wanted.options or {}).get('default_prompt', ''),
         )
 
     @property

@@ -108,6 +108,8 @@ class Robot:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
     scratch = tmp_path_factory.mktemp('serving')
     policy, python_path = install_digest_policy(scratch)
+    # The policy file's; other tests give the node's parameter.
+    policy.write_text('policy: digest\ndefault_prompt: pick\n')
     domain = new_domain()
     robot = load_robot('droid').model_dump(exclude_none=True)
     robot['cameras']['wrist'].update(topic=WRIST, transport='compressed', reliability='reliable')
@@ -115,7 +117,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
     process = start_node(
         scratch,
         domain,
-        {'model': 'digest', 'policy': str(policy), 'port': 0, 'default_prompt': 'pick', 'seed': 3},
+        {'model': 'digest', 'policy': str(policy), 'port': 0, 'seed': 3},
         python_path=python_path,
         robot=robot,
     )
@@ -127,6 +129,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
             # A reliable camera hears reliable publishers only.
             peer.publisher(WRIST, CompressedImage, RELIABLE)
             one.publish()
+            peer.wait_until(
+                "the policy file's prompt",
+                lambda: [message.data for message in peer.heard(PROMPT)] == ['pick'],
+            )
             peer.publish_prompt('pick')
             peer.wait_matched(EXTERIOR, WRIST, 'joint_states', 'prompt')
             yield one

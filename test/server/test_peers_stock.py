@@ -94,7 +94,8 @@ def test_stock_client_on_the_stock_path() -> None:
         assert reply.keys() == {'actions', 'server_timing', 'policy_timing'}
         assert reply['actions'].dtype == np.float32
         np.testing.assert_array_equal(reply['actions'], expected(call))
-        assert reply['policy_timing'] == {'infer_ms': 2.0}
+        assert reply['policy_timing'].keys() == {'infer_ms'}
+        assert type(reply['policy_timing']['infer_ms']) is float
         assert all(type(value) is float for value in reply['server_timing'].values())
     assert first['server_timing'].keys() == {'infer_ms'}
     assert second['server_timing'].keys() == {'infer_ms', 'prev_total_ms'}
@@ -142,7 +143,7 @@ def test_action_chunk_broker_executes_a_full_horizon_of_two_chunks(dialect: Dial
         call, row = divmod(index, HORIZON)
         np.testing.assert_array_equal(actions, expected(call + 1)[row])
     if dialect is Dialect.STOCK:
-        assert steps[0]['policy_timing'] == {'infer_ms': 2.0}
+        assert type(steps[0]['policy_timing']['infer_ms']) is float
 
 
 def test_action_chunk_broker_takes_a_policy_of_several_outputs() -> None:

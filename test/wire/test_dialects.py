@@ -138,7 +138,7 @@ def test_openpi_reply_of_one_differently_named_output_is_a_mapping() -> None:
 def test_stock_reply_has_actions_and_both_timings() -> None:
     chunk = ActionChunk(
         {'actions': ACTIONS},
-        timing_ms={'preprocess': 1.5, 'model': np.float32(3.0), 'queue': 100.0},
+        timing_ms={'preprocess': 1.5, 'infer': np.float32(4.5), 'queue': 100.0},
     )
     found = reply(Dialect.STOCK, chunk, infer_ms=np.float64(120.5), prev_total_ms=np.float32(7.0))
     assert found.keys() == {'actions', 'server_timing', 'policy_timing'}
@@ -151,7 +151,9 @@ def test_stock_reply_has_actions_and_both_timings() -> None:
 
 
 def test_stock_reply_has_no_prev_total_on_the_first_request() -> None:
-    found = reply(Dialect.STOCK, ActionChunk({'actions': ACTIONS}), infer_ms=2)
+    found = reply(
+        Dialect.STOCK, ActionChunk({'actions': ACTIONS}, timing_ms={'infer': 2}), infer_ms=2
+    )
     assert found['server_timing'] == {'infer_ms': 2.0}
     assert type(found['server_timing']['infer_ms']) is float
     assert type(found['policy_timing']['infer_ms']) is float
@@ -164,7 +166,7 @@ def test_every_array_in_a_stock_reply_has_the_chunk_length_as_its_first_axis() -
         'scale': np.array(0.5, np.float32),
         'bounds': np.array([[-1, 1], [-2, 2]], np.float32),
     }
-    found = reply(Dialect.STOCK, ActionChunk(outputs))
+    found = reply(Dialect.STOCK, ActionChunk(outputs, timing_ms={'infer': 1.0}))
     arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
     assert arrays.keys() == {'actions', 'values'}
     assert all(len(value) == 50 for value in arrays.values())

@@ -14,7 +14,7 @@ import pytest
 from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
 from openpi_policy_ros.wire import Dialect, Infer, Session, UnsupportedValue, packb
 
-CHUNK = ActionChunk(outputs={'actions': np.zeros((2, 3), np.float32)})
+CHUNK = ActionChunk(outputs={'actions': np.zeros((2, 3), np.float32)}, timing_ms={'infer': 1.0})
 
 both = pytest.mark.parametrize('dialect', list(Dialect))
 
@@ -151,7 +151,9 @@ def test_a_refused_frame_changes_nothing(client: Client) -> None:
 
 def test_a_chunk_that_cannot_be_sent_does_not_count_as_success(client: Client) -> None:
     request = client.begin('a')
-    unsendable = ActionChunk(outputs={'actions': np.zeros((2, 3), np.complex64)})
+    unsendable = ActionChunk(
+        outputs={'actions': np.zeros((2, 3), np.complex64)}, timing_ms={'infer': 1.0}
+    )
     with pytest.raises(UnsupportedValue):
         client.session.succeeded(request, unsendable, {'infer_ms': 1.0})
     client.infer('a')

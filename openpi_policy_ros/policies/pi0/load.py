@@ -101,6 +101,7 @@ def load(request: LoadRequest) -> Pi0Policy:
         model=request.model,
         revision=located.revision,
         weights_hash=weights_hash,
+        default_prompt=options.default_prompt or '',
         cameras=feature_map.cameras,
         state=feature_map.state,
         horizon=horizon,
