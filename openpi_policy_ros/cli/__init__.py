@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``openpi-policy``: what needs no ROS. One module per command.
+
+Exit status: 0 done, 2 refused (one message on stderr says what and how to mend it), 128 + n ended
+by signal n before there was anything to drain. Everything heavy is imported by the command that
+needs it, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from openpi_policy_ros import __version__
+from openpi_policy_ros.cli import make_checkpoint, serve
+from openpi_policy_ros.cli.common import REFUSED
+from openpi_policy_ros.errors import PolicyRosError
+
+COMMANDS = (serve, make_checkpoint)
+"""Modules with ``add(commands)``, in the order ``--help`` lists them."""
+
+DESCRIPTION = """\
+Serve vision-language-action policies to OpenPI clients, without ROS.
+"""
+EXAMPLES = """\
+first steps, no download, no GPU:
+  openpi-policy make-checkpoint /tmp/pi0_small
+  openpi-policy serve --model /tmp/pi0_small
+
+with the robot's own cameras and joints as well (needs ROS 2):
+  ros2 launch openpi_policy_ros serve.launch.py policy:=pi0 model:=/tmp/pi0_small
+
+`openpi-policy COMMAND --help` explains each command.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.run is None:
+        parser.print_help(sys.stderr)
+        return REFUSED
+    try:
+        status: int = options.run(options)
+    except (PolicyRosError, OSError) as error:
+        print(f'openpi-policy {options.command}: {error}', file=sys.stderr)
+        return REFUSED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='openpi-policy',
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(dest='command', metavar='COMMAND', title='commands')
+    for command in COMMANDS:
+        command.add(commands)
+    return parser

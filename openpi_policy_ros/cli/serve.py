@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""``openpi-policy serve``: a policy behind a WebSocket server, without ROS."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+from openpi_policy_ros.cli.common import (
+    add_checkpoint_arguments,
+    add_command,
+    add_log_level,
+    choose_device,
+    log_to_stderr,
+)
+from openpi_policy_ros.configuration.server import ServerConfig
+
+LOG = logging.getLogger('openpi_policy_ros.cli')
+
+CLOSE_TIMEOUT = 2.0
+"""Seconds to free the sessions of the last clients; their requests are finished by then."""
+
+DESCRIPTION = """\
+Load a policy, warm it up, then serve it until Ctrl-C or SIGTERM.
+
+Prints "listening on ws://HOST:PORT" once clients can connect. They use
+  ws://HOST:PORT/v1/realtime/robot/openpi   OpenPI (vLLM-Omni) clients
+  ws://HOST:PORT/                           openpi-client, RoboArena
+  http://HOST:PORT/healthz, /readyz         health: alive, fit to answer
+On Ctrl-C or SIGTERM requests in flight are answered first; a second Ctrl-C ends at once.
+"""
+EXAMPLES = """\
+examples:
+  a checkpoint as it is, its own names for cameras and state:
+    openpi-policy serve --model ~/checkpoints/pi0
+  for a DROID robot, on the GPU, for the whole network:
+    openpi-policy serve --model ~/checkpoints/pi0_droid --policy pi0 --robot droid \\
+        --device cuda --host 0.0.0.0
+  from a Python client:
+    from openpi_client.websocket_client_policy import WebsocketClientPolicy
+    WebsocketClientPolicy('127.0.0.1', 8000).infer(observation)
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        'serve',
+        summary='serve a checkpoint over WebSocket',
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.set_defaults(run=_serve)
+    what = parser.add_argument_group('what to serve')
+    what.add_argument(
+        '--model',
+        required=True,
+        help='checkpoint: a directory, or a hub id where no such directory exists',
+    )
+    add_checkpoint_arguments(what)
+    where = parser.add_argument_group('where and how')
+    for name, field in ServerConfig.model_fields.items():
+        kind: Any = field.annotation
+        where.add_argument(
+            f'--{name.replace("_", "-")}',
+            type=kind,
+            metavar='SECONDS' if kind is float else name.upper(),
+            default=field.default,
+            help=f'{field.description} (default: {field.default})'.replace('%', '%%'),
+        )
+    add_log_level(where)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from openpi_policy_ros.configuration.robot import load_robot
+    from openpi_policy_ros.configuration.schema import validate
+
+    log_to_stderr(options.log_level)
+    config = validate(
+        ServerConfig,
+        {name: getattr(options, name) for name in ServerConfig.model_fields},
+        'arguments',
+    )
+    profile = load_robot(options.robot).profile if options.robot is not None else None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end_at_once)
+
+    from openpi_policy_ros.engine import Engine
+    from openpi_policy_ros.policies.loading import load_policy
+    from openpi_policy_ros.server import serve_until_signal
+
+    device = choose_device(options.device)
+    began = time.monotonic()
+    LOG.info('loading %s on %s', options.model, device)
+    policy = load_policy(
+        options.model,
+        policy=options.policy,
+        profile=profile,
+        device=device,
+        revision=options.revision,
+    )
+    engine = Engine(policy, inference_timeout=config.inference_timeout)
+    LOG.info('loaded in %.1f s; warming up', time.monotonic() - began)
+    engine.start()
+    LOG.info('ready after %.1f s', time.monotonic() - began)
+
+    def announce(port: int) -> None:
+        host = f'[{config.host}]' if ':' in config.host else config.host
+        print(f'listening on ws://{host}:{port}', flush=True)
+
+    try:
+        serve_until_signal(engine, config, announce)
+    finally:
+        engine.close(CLOSE_TIMEOUT)
+    if engine.health().busy_for:
+        # A call hangs; the interpreter's own ending would wait for it or crash in it.
+        logging.shutdown()
+        os._exit(0)
+    return 0
+
+
+def _end_at_once(number: int, _: FrameType | None) -> None:
+    """End a process that still loads: nobody is connected, and torch may be in mid-flight."""
+    # Not print(): this may have interrupted one.
+    os.write(2, f'openpi-policy serve: {signal.Signals(number).name} before serving\n'.encode())
+    os._exit(128 + number)
