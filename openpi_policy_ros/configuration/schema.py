@@ -42,7 +42,8 @@ def validate(section: type[S], values: Mapping[str, Any], source: str) -> S:
 
 
 def _describe(section: type[Section], error: Mapping[str, Any]) -> str:
-    path = tuple(error['loc'])
+    # pydantic marks a mapping's key that way; it is the last part already.
+    path = tuple(part for part in error['loc'] if part != '[key]')
     dotted = '.'.join(str(part) for part in path)
     if error['type'] == 'extra_forbidden':
         known = _keys_at(section, path[:-1])

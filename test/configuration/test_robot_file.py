@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot file holds only what ROS parameters can, and says what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openpi_policy_ros.configuration.robot import (
+    Camera,
+    Joints,
+    Profile,
+    RobotConfig,
+    load_robot,
+    read_robot_parameters,
+    split_arrow,
+)
+from openpi_policy_ros.configuration.schema import validate
+from openpi_policy_ros.errors import ConfigurationError
+
+
+@pytest.fixture
+def robot_file(tmp_path: Path):
+    def write(body: str) -> Path:
+        path = tmp_path / 'robot.yaml'
+        path.write_text(body, encoding='utf-8')
+        return path
+
+    return write
+
+
+def refusal(section, values):
+    with pytest.raises(ConfigurationError) as caught:
+        validate(section, values, 'robot.yaml')
+    return '\n'.join(caught.value.problems)
+
+
+def test_the_shipped_droid_file_describes_the_stock_droid_client():
+    robot = load_robot('droid')
+    assert robot.profile.pairs()[0] == (
+        'observation/exterior_image_1_left',
+        'observation.images.base_0_rgb',
+    )
+    assert (robot.profile.crop_rows, robot.profile.crop_columns) == (10, 8)
+    assert robot.camera_names == ['exterior_1', 'wrist']
+    assert robot.timing.action_rate == 15.0
+
+
+@pytest.mark.parametrize(
+    ('body', 'named'),
+    [
+        ('timing: {max_skew: 0.1}', "starts with '/\\*\\*:' and 'ros__parameters:'"),
+        ('/**: {ros__parameters: {}, extra: 1}', 'holds nothing else'),
+        ('/**: {ros__parameters: [1]}', r'ros__parameters holds \[1\], expected a mapping'),
+        ('/**: {ros__parameters: hello}', "ros__parameters holds 'hello'"),
+        ('/**: {ros__parameters: 0}', 'ros__parameters holds 0'),
+        ('/**: {ros__parameters: {joints: {names: []}}}', 'joints.names: .*leave the key out'),
+        ('/**: {ros__parameters: {joints: {scale: [1, 2.5]}}}', 'joints.scale: .*write 1.0'),
+        ('/**: {ros__parameters: {joints: {scale: [[1.0]]}}}', 'joints.scale: .*flat lists'),
+        ('/**: {ros__parameters: {timing: {max_skew: null}}}', 'timing.max_skew: .*scalars'),
+        ('/**: {ros__parameters: {timing: {t: 2026-01-01}}}', 'timing.t: .*scalars'),
+    ],
+)
+def test_what_ros_parameters_cannot_hold_is_refused_by_name(robot_file, body, named):
+    with pytest.raises(ConfigurationError, match=named):
+        read_robot_parameters(robot_file(body))
+
+
+def test_every_value_that_ros_cannot_hold_is_named_at_once(robot_file):
+    path = robot_file('/**: {ros__parameters: {a: {b: []}, c: null, d: [1, x]}}')
+    with pytest.raises(ConfigurationError) as caught:
+        read_robot_parameters(path)
+    assert [problem.split(':')[0] for problem in caught.value.problems] == ['a.b', 'c', 'd']
+
+
+def test_an_empty_robot_file_is_a_robot_without_sensors(robot_file):
+    path = robot_file('/**:\n  ros__parameters:\n')
+    assert load_robot(str(path)) == RobotConfig()
+
+
+@pytest.mark.parametrize(
+    'entry', ['observation/image', '-> feature', 'key ->', 'a -> b -> c', '->', '']
+)
+def test_a_key_map_entry_without_one_arrow_between_two_names_is_quoted(entry):
+    assert repr(entry) in refusal(Profile, {'key_map': ['good -> feature', entry]})
+
+
+def test_blanks_around_an_arrow_do_not_matter():
+    assert split_arrow('  a/b->c.d ') == ['a/b', 'c.d']
+
+
+def test_one_wire_key_cannot_feed_two_features():
+    text = refusal(Profile, {'key_map': ['image -> left', 'image -> right']})
+    assert "mapped twice: ['image']" in text
+
+
+def test_two_wire_keys_may_feed_one_state_in_order():
+    profile = validate(Profile, {'key_map': ['joints -> state', 'gripper -> state']}, 'robot.yaml')
+    assert profile.pairs() == [('joints', 'state'), ('gripper', 'state')]
+
+
+def test_action_names_must_fit_the_crop_with_both_numbers_named():
+    text = refusal(Profile, {'action_names': ['a', 'b'], 'crop_columns': 3})
+    assert '2 entries' in text
+    assert '3' in text
+
+
+@pytest.mark.parametrize(
+    ('change', 'named'),
+    [
+        ({'names': ['j1', 'j1']}, r"not unique: \['j1'\]"),
+        ({'keys': []}, 'keys: required'),
+        ({'keys': ['state', 'state', 'state']}, 'keys has 3 entries for 2'),
+        ({'scale': [1.0]}, 'scale has 1 entries for 2'),
+        ({'scale': [1.0, 0.0]}, 'scale: 0 would lose'),
+        ({'offset': [0.0, 0.0, 0.0]}, 'offset has 3 entries for 2'),
+        ({'action_indices': [0, 0]}, 'distinct columns'),
+        ({'action_indices': [0, -2]}, 'distinct columns'),
+    ],
+)
+def test_joint_lists_that_do_not_fit_are_refused(change, named):
+    good = {'names': ['j1', 'j2'], 'keys': ['state']}
+    validate(Joints, good, 'robot.yaml')
+    with pytest.raises(ConfigurationError, match=named):
+        validate(Joints, {**good, **change}, 'robot.yaml')
+
+
+def camera(key: str) -> dict[str, str]:
+    return {'topic': f'{key}/image_raw', 'key': key}
+
+
+@pytest.mark.parametrize(
+    ('names', 'cameras', 'named'),
+    [
+        (['wrist'], {}, r"without a cameras.<name> group: \['wrist'\]"),
+        ([], {'wrist': camera('a')}, r"cameras.wrist: 'wrist' is not listed in camera_names$"),
+        (
+            ['wrist'],
+            {'wirst': {'topic': 'a'}},
+            r"'wirst' is not listed in camera_names, did you mean 'wrist'\?",
+        ),
+        (['a', 'a'], {'a': camera('a')}, 'not unique'),
+        (['a', 'b'], {'a': camera('k'), 'b': camera('k')}, 'share an observation key'),
+    ],
+)
+def test_cameras_and_their_list_of_names_must_agree(names, cameras, named):
+    with pytest.raises(ConfigurationError, match=named):
+        validate(RobotConfig, {'camera_names': names, 'cameras': cameras}, 'robot.yaml')
+
+
+@pytest.mark.parametrize(
+    'topic', ['image', 'wrist/image_raw', '/a/b_2', '~/image', '{node}/image', 'a_{ns}/b']
+)
+def test_topic_names_are_those_of_ros(topic):
+    camera = {'topic': topic, 'key': 'k'}
+    assert validate(Camera, camera, 'robot.yaml').topic == topic
+
+
+@pytest.mark.parametrize(
+    'topic', ['a b', 'a//b', 'a/', '/', '~', '~image', 'a/~/b', '1abc', 'a/2b', 'a-b', 'a.b', 'ä']
+)
+def test_what_ros_takes_for_no_topic_is_refused_before_anything_is_loaded(topic):
+    with pytest.raises(ConfigurationError, match=r'topic: .* is no topic name; expected letters'):
+        validate(Camera, {'topic': topic, 'key': 'k'}, 'robot.yaml')
