@@ -17,6 +17,25 @@ from openpi_policy_ros.errors import ConfigurationError
 ROS_HEADER = ('/**', 'ros__parameters')
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses what PyYAML would settle in silence: of two equal keys it keeps the last."""
+
+    def strict_mapping(self, node: yaml.MappingNode) -> dict[Any, Any]:
+        """Return the mapping in ``node``; nested ones at once, so that none can hold itself."""
+        seen = []
+        for key_node, _ in node.value:
+            # Compared as written: a merge (<<) may repeat, and its keys be overridden.
+            if key_node.value in seen and key_node.value != '<<':
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'key {key_node.value!r} occurs twice', key_node.start_mark
+                )
+            seen.append(key_node.value)
+        return self.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_constructor('tag:yaml.org,2002:map', _StrictLoader.strict_mapping)
+
+
 def config_directory() -> Path:
     """Return the folder of shipped configuration files, installed or in a source tree."""
     installed = Path(str(resources.files('openpi_policy_ros'))) / 'config'
@@ -57,7 +76,8 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     """Return the mapping in a YAML file.
 
     Raises:
-        ConfigurationError: unreadable, not YAML (with line and column), or no mapping.
+        ConfigurationError: unreadable, not YAML (with line and column), a key that occurs twice,
+            or no mapping.
 
     """
     try:
@@ -65,7 +85,7 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(path), [f'cannot be read: {error}']) from None
     try:
-        values = yaml.safe_load(text)
+        values = yaml.load(text, _StrictLoader)
     except yaml.YAMLError as error:
         raise ConfigurationError(str(path), [f'is not YAML: {error}']) from None
     if values is None:

@@ -9,17 +9,24 @@ means none.
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from openpi_policy_ros.configuration import files
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.errors import ConfigurationError
 
 ARROW = '->'
+CONTROL_KEYS = frozenset(('endpoint', 'session_id', 'seed', 'sampling_params'))
+"""Keys of a request that the server consumes."""
+_PART = '(?:[A-Za-z_]|{[a-z]+})(?:[A-Za-z0-9_]|{[a-z]+})*'
+_TOPIC = re.compile(f'(?:~?/)?{_PART}(?:/{_PART})*')
+"""A name as ROS takes it for a topic."""
 
 
 class Profile(Section):
@@ -82,6 +89,16 @@ class Profile(Section):
         return entries
 
     @model_validator(mode='after')
+    def _control_keys_are_taken(self) -> Profile:
+        taken = CONTROL_KEYS.intersection([self.prompt_key, *(key for key, _ in self.pairs())])
+        if taken:
+            raise ValueError(
+                f'the keys {sorted(taken)} of a request mean something else and never reach the '
+                'policy; expected other names in key_map and prompt_key'
+            )
+        return self
+
+    @model_validator(mode='after')
     def _names_match_crop(self) -> Profile:
         if self.action_names and self.crop_columns not in (None, len(self.action_names)):
             raise ValueError(
@@ -111,6 +128,16 @@ class Camera(Section):
     max_age: float | None = Field(
         default=None, gt=0.0, le=60.0, description='Seconds; overrides timing.camera_max_age.'
     )
+
+    @field_validator('topic')
+    @classmethod
+    def _named_as_ros_does(cls, topic: str) -> str:
+        if not _TOPIC.fullmatch(topic):
+            raise ValueError(
+                f'{topic!r} is no topic name; expected letters, digits and _ between single '
+                'slashes, no part beginning with a digit, e.g. wrist/image_raw'
+            )
+        return topic
 
 
 class Joints(Section):
@@ -195,6 +222,16 @@ class Timing(Section):
     )
 
 
+def _listed(camera: str, info: ValidationInfo) -> str:
+    """Refuse a camera that camera_names lacks beside what its group lacks: it may be a typo."""
+    names = info.data.get('camera_names')
+    if names is not None and camera not in names:
+        close = difflib.get_close_matches(camera, names, n=1)
+        hint = f', did you mean {close[0]!r}?' if close else ''
+        raise ValueError(f'{camera!r} is not listed in camera_names{hint}')
+    return camera
+
+
 class RobotConfig(Section):
     """One robot: profile for every door, cameras, joints and timing for the ROS door."""
 
@@ -202,7 +239,7 @@ class RobotConfig(Section):
     camera_names: list[str] = Field(
         default_factory=list, description='Cameras to subscribe; each has cameras.<name>.*.'
     )
-    cameras: dict[str, Camera] = Field(default_factory=dict)
+    cameras: dict[Annotated[str, AfterValidator(_listed)], Camera] = Field(default_factory=dict)
     joints: Joints = Field(default_factory=Joints)
     timing: Timing = Field(default_factory=Timing)
 
@@ -211,12 +248,9 @@ class RobotConfig(Section):
         if len(set(self.camera_names)) != len(self.camera_names):
             raise ValueError(f'camera_names are not unique: {self.camera_names}')
         missing = [name for name in self.camera_names if name not in self.cameras]
-        unnamed = [name for name in self.cameras if name not in self.camera_names]
         problems = []
         if missing:
             problems.append(f'camera_names without a cameras.<name> group: {missing}')
-        if unnamed:
-            problems.append(f'cameras not listed in camera_names: {unnamed}')
         keys = [camera.key for camera in self.cameras.values()]
         keys += dict.fromkeys(key for key in self.joints.keys if key)
         keys.append(self.profile.prompt_key)
@@ -251,6 +285,11 @@ def read_robot_parameters(path: Path) -> Mapping[str, Any]:
                 ["a robot file starts with '/**:' and 'ros__parameters:' and holds nothing else"],
             )
         values = values[part]
+    if values is not None and not isinstance(values, dict):
+        raise ConfigurationError(
+            str(path),
+            [f'{files.ROS_HEADER[1]} holds {values!r:.80}, expected a mapping of parameters'],
+        )
     problems = list(_not_ros(values or {}, ''))
     if problems:
         raise ConfigurationError(str(path), problems)

@@ -8,6 +8,7 @@ reads a clock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
@@ -19,6 +20,7 @@ T = TypeVar('T')
 NANOSECONDS = 1_000_000_000
 _FOREIGN_CLOCK = 3600 * NANOSECONDS
 """An age beyond this is another clock's, not a late message's."""
+_NUMBER = re.compile(r'[-+]?\d+(\.\d+)?(e[-+]?\d+)?')
 
 Kind = Literal['missing', 'refused', 'stale', 'skew', 'prompt', 'clock', 'observation', 'inference']
 
@@ -41,7 +43,7 @@ class Reason:
         kind: what is wrong.
         streams: whose message, e.g. ``camera 'wrist'``; empty where it is no stream's.
         text: one sentence for the operator, with ages and the remedy.
-        detail: tells two refusals of one stream apart; never holds a changing number.
+        detail: tells two refusals of one stream apart; numbers in it do not count.
 
     """
 
@@ -53,7 +55,7 @@ class Reason:
     @property
     def signature(self) -> tuple[str, ...]:
         """Return what stays equal while the same thing is wrong, for edge-triggered logging."""
-        return (self.kind, self.detail, *self.streams)
+        return (self.kind, _NUMBER.sub('#', self.detail), *self.streams)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ class JointMap:
 
         """
         raw = np.array([positions[name] for name in self.names], np.float64)
-        values = (self._scale * raw + self._offset).astype(np.float32)
+        # What float32 cannot hold becomes inf, which the policy refuses by name.
+        with np.errstate(over='ignore'):
+            values = (self._scale * raw + self._offset).astype(np.float32)
         return {key: values[rows] for key, rows in self._rows.items()}
 
     def to_positions(self, actions: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -40,6 +40,12 @@ from openpi_policy_ros.policies.base import Observation
 _log = logging.getLogger('openpi_policy_ros.control')
 
 
+_NO_POSITIONS = Refusal(
+    'come without positions (velocities or efforts only); let the driver publish positions',
+    'no positions',
+)
+
+
 class Stamped(Protocol):
     """A message with a ``std_msgs/Header``."""
 
@@ -120,8 +126,12 @@ class Assembler:
 
     @property
     def epoch(self) -> int:
-        """Return the number of the epoch; it rises with a restart and with a changed prompt."""
+        """Return the number of the epoch; it rises with a restart and with a changed prompt.
+
+        Looks at the clock: a jump back is noticed here even if no message has come since.
+        """
         with self._lock:
+            self._now()
             return self._epoch
 
     @property
@@ -182,6 +192,13 @@ class Assembler:
         """Take in a message of joint positions; it may carry any part of the robot's joints."""
         with self._lock:
             now = self._now()
+            if message.name and not len(message.position):
+                # Legal: a publisher of velocities or efforts only. It says nothing of positions,
+                # so it takes none away from the publisher that does.
+                for name in self._wanted.intersection(message.name):
+                    if self._joints[name].sample is None:
+                        self._joints[name].refuse(_NO_POSITIONS)
+                return
             try:
                 positions, problems = read_joint_state(message, self._wanted)
             except InvalidObservation as error:

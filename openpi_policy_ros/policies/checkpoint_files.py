@@ -87,7 +87,7 @@ def read_json(path: Path) -> dict[str, Any]:
             expected=f'a checkpoint directory that holds {path.name}',
             remedy='pass the directory that the training wrote (often …/pretrained_model)',
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f'{path} cannot be read: {error}',
             expected='a JSON object',

@@ -158,6 +158,10 @@ def _same_number(value: Any, number: int) -> bool:
 
 def _plain(value: Any, name: str, problems: list[str]) -> Any:
     """Return ``value`` as MessagePack and JSON can carry it; tuples become lists."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        problems.append(f'{name} is {value}, expected a number of at most 64 bits')
+    elif isinstance(value, str) and any('\ud800' <= letter <= '\udfff' for letter in value):
+        problems.append(f'{name} is {value!a}, expected Unicode text')
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

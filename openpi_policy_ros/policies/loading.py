@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from openpi_policy_ros.configuration.policy_file import load_policy_file
@@ -37,6 +38,23 @@ def load_policy(
         ConfigurationError: policy file, profile and checkpoint do not fit together.
 
     """
+    # An OpenMP thread that spins while it waits starves the one it waits for as soon as the cores
+    # are busy with anything else. Read when torch is first imported, so it is set before that.
+    os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
+    try:
+        return _load(model, policy, profile, device, revision)
+    except OSError as error:
+        # What a reader did not foresee: most often files that belong to another user.
+        raise CheckpointError(
+            f'{model}: {error}',
+            expected='a directory whose files this user may read',
+            remedy='check the path, and its owner and permissions (ls -l)',
+        ) from error
+
+
+def _load(
+    model: str, policy: str | None, profile: Profile | None, device: str, revision: str | None
+) -> Policy:
     if policy is not None:
         file = load_policy_file(policy)
         plugin = registry.find(file.policy)

@@ -116,7 +116,6 @@ class RobotDoor:
         self._due = 0.0
         self._session_used: int | None = None
         self._session_known: int | None = None
-        self._mark: Signature | None = None
         self._logged: Signature | None = None
         self._told: dict[Signature, float] = {}
 
@@ -137,7 +136,7 @@ class RobotDoor:
                 _log.error('the robot door does not end; it is left alone')
             self._thread = None
         self.reset()
-        self._mark = self._logged = None
+        self._logged = None
 
     def wake(self) -> None:
         """Look at the sensors soon: something came in."""
@@ -259,7 +258,7 @@ class RobotDoor:
         mark = state.signature
         # A reason that comes and goes is told once in a while; that it went, whenever it was told.
         due = not state.reasons or now - self._told.get(mark, now - REPEAT) >= REPEAT
-        if mark != self._logged and mark != self._mark and due:
+        if mark != self._logged and due:
             self._told[mark] = now
             self._logged = mark
             if not state.reasons:
@@ -268,7 +267,6 @@ class RobotDoor:
                 _log.error('no chunk: %s', state.text, exc_info=error)
             else:
                 _log.warning('no inference: %s', state.text)
-        self._mark = mark
         self._report(state)
 
 

@@ -241,7 +241,9 @@ class PolicyNode(LifecycleNode):
     def _clean_up(self) -> None:
         self._active = False
         self._take_down()
-        self._status.show(Status('INIT', 'unconfigured', facts=self._facts))
+        # ROS knows no way out of that state.
+        text = 'finalized; start the process again' if self._finalized else 'unconfigured'
+        self._status.show(Status('INIT', text, facts=self._facts))
 
     def _take_down(self) -> None:
         """Undo what configure built; one that fails does not keep the others up."""

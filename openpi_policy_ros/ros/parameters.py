@@ -88,7 +88,7 @@ class ParameterBook:
         """Take what was set since the last declaration for the user's own wish."""
         for name, value in self._values().items():
             if name not in self._declared or self._declared[name] != value:
-                self._explicit[name] = value
+                self._explicit[name] = self._declared[name] = value
 
     def _values(self) -> dict[str, Any]:
         return {

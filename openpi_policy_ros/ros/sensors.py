@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
@@ -24,6 +25,7 @@ from std_msgs.msg import String
 
 from openpi_policy_ros.configuration.robot import Camera, RobotConfig
 from openpi_policy_ros.control.observation import Assembler
+from openpi_policy_ros.errors import ConfigurationError
 
 try:
     from rclpy.event_handler import SubscriptionEventCallbacks
@@ -79,19 +81,19 @@ class Sensors:
             self._subscribe_camera(name, robot.cameras[name])
         if robot.joints.names:
             self._subscribe(
+                JOINT_STATES,
                 JointState,
                 JOINT_STATES,
                 qos(10, ReliabilityPolicy.BEST_EFFORT),
                 self._take_joints,
-                partial(self._incompatible, JOINT_STATES, ''),
             )
         self._subscribe(
+            PROMPT,
             String,
             PROMPT,
             # Volatile: a transient-local subscriber would miss `ros2 topic pub`.
             qos(1, ReliabilityPolicy.RELIABLE),
             lambda message: on_prompt(message.data),
-            partial(self._incompatible, PROMPT, ''),
         )
 
     def close(self) -> None:
@@ -102,21 +104,26 @@ class Sensors:
 
     def _subscribe_camera(self, name: str, camera: Camera) -> None:
         self._subscribe(
+            f'camera {name!r}',
             CompressedImage if camera.transport == 'compressed' else Image,
             camera.topic,
             qos(1, RELIABILITY[camera.reliability]),
             partial(self._take_image, name),
-            partial(self._incompatible, f'camera {name!r}', name),
+            camera=name,
         )
 
     def _subscribe(
         self,
+        who: str,
         message_type: type[Any],
         topic: str,
         profile: QoSProfile,
         take: Callable[[Any], None],
-        incompatible: Callable[[Any], None],
+        *,
+        camera: str = '',
     ) -> None:
+        incompatible = partial(self._incompatible, who, camera)
+
         def callback(message: Any) -> None:
             # An exception in a callback would end the executor, and with it every other topic.
             try:
@@ -124,8 +131,8 @@ class Sensors:
             except Exception:
                 _log.exception('a message on %s could not be taken in', topic)
 
-        self._subscriptions.append(
-            self._node.create_subscription(
+        try:
+            subscription = self._node.create_subscription(
                 message_type,
                 topic,
                 callback,
@@ -135,7 +142,14 @@ class Sensors:
                     incompatible_qos=partial(incompatible, self._node.resolve_topic_name(topic))
                 ),
             )
-        )
+        except (RuntimeError, NameValidationException) as error:
+            # What rclpy raises for a name it refuses, or one in use with another type.
+            self.close()
+            raise ConfigurationError(
+                f'subscription of {who}',
+                [f'topic {topic!r} with {message_type.__name__}: {error}'],
+            ) from error
+        self._subscriptions.append(subscription)
 
     def _take_image(self, name: str, message: Any) -> None:
         self._assembler.add_image(name, message)

@@ -126,9 +126,9 @@ def effective_parameters(explicit: Mapping[str, Any]) -> dict[str, Any]:
             [f'{key}: is a parameter of the node, not of a robot; set it there' for key in foreign],
         )
     defaults = dict(flatten(values))
-    if 'camera_names' in explicit and isinstance(explicit['camera_names'], list):
-        # Naming fewer cameras switches the file's others off.
-        wanted = [f'cameras.{name}.' for name in explicit['camera_names']]
+    if 'camera_names' in explicit and isinstance(explicit['camera_names'] or [], list):
+        # Naming fewer cameras, or none, switches the file's others off.
+        wanted = [f'cameras.{name}.' for name in explicit['camera_names'] or []]
         defaults = {
             name: value
             for name, value in defaults.items()

@@ -24,6 +24,12 @@ from openpi_policy_ros.server.traffic import Traffic
 from openpi_policy_ros.wire import InvalidPayload, Session
 
 SERVICE_RESTART = 1012
+CLIENT_AT_FAULT = {
+    1002: 'send WebSocket frames as RFC 6455 has them',
+    1007: 'send observations as binary frames',
+    1009: "resize images to the handshake's image_resolution before sending",
+}
+"""Close codes with which the WebSocket layer gives up on a client, and the remedy."""
 INLINE_REPLY = 64 * 1024
 """Bytes of output up to which encoding (a few microseconds) is cheaper than another thread."""
 
@@ -104,8 +110,11 @@ class Conversation:
                 # Nothing here may hold the frame or what came of it while waiting for the next.
                 await self._answer(await self._receive())
             await self._socket.close(SERVICE_RESTART, 'server restarts')
-        except ConnectionClosed:
-            pass
+        except ConnectionClosed as closed:
+            # A code that the client sent first is merely echoed.
+            remedy = CLIENT_AT_FAULT.get(closed.sent.code) if closed.sent is not None else None
+            if remedy is not None and not closed.rcvd_then_sent:
+                self._log.write(logging.WARNING, f'{self._name}: cut off: {closed.sent}; {remedy}')
         finally:
             self._closed.cancel()
             self._free(self._session.close())
@@ -174,7 +183,8 @@ class Conversation:
             error, exchange.undecodable = exchange.undecodable, None
             return self._invalid(error)
         if self._closed.done():
-            self._note(logging.INFO, 'client went away during inference; result dropped')
+            who = 'client went away' if self._ending is None else 'connection was closed'
+            self._note(logging.INFO, f'{who} during inference; result dropped')
             return None
         request, future = exchange.request, exchange.future
         if request is None or future is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from openpi_policy_ros.policies.base import PolicySpec
 from openpi_policy_ros.wire import Dialect, dialect_for_path
@@ -44,7 +43,7 @@ def reply_to(
         draining: True once the server stops: new robot clients are sent away.
 
     """
-    bare = urlsplit(path).path
+    bare = path.partition('?')[0]
     if bare == '/healthz':
         return HttpReply(HTTPStatus.OK, 'OK\n')
     if bare == '/readyz':

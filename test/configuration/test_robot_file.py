@@ -101,6 +101,14 @@ def test_two_wire_keys_may_feed_one_state_in_order():
     assert profile.pairs() == [('joints', 'state'), ('gripper', 'state')]
 
 
+@pytest.mark.parametrize(
+    'profile', [{'prompt_key': 'seed'}, {'key_map': ['session_id -> observation.state']}]
+)
+def test_keys_that_the_server_consumes_cannot_carry_inputs(profile):
+    with pytest.raises(ConfigurationError, match=r'never reach the policy'):
+        validate(RobotConfig, {'profile': profile}, 'robot.yaml')
+
+
 def test_action_names_must_fit_the_crop_with_both_numbers_named():
     text = refusal(Profile, {'action_names': ['a', 'b'], 'crop_columns': 3})
     assert '2 entries' in text

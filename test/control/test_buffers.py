@@ -116,3 +116,16 @@ def test_a_reason_keeps_its_signature_while_only_ages_change() -> None:
     assert one.signature == Reason('stale', ('wrist',), 'is 0.3 s old').signature
     assert one.signature != Reason('stale', ('base',), 'is 0.2 s old').signature
     assert one.signature != Reason('refused', ('wrist',), 'is 0.2 s old').signature
+
+
+@pytest.mark.parametrize(
+    ('said', 'again', 'same'),
+    [
+        ('holds 9215 bytes; expected 9216', 'holds 87 bytes; expected 120', True),
+        ('value 2 is 1e+39', 'value 11 is -3.5', True),
+        ("encoding 'mono8'", "encoding 'rgba8'", False),
+    ],
+)
+def test_numbers_in_a_detail_do_not_make_another_reason(said: str, again: str, same: bool) -> None:
+    one, other = (Reason('refused', ('wrist',), text, text).signature for text in (said, again))
+    assert (one == other) is same

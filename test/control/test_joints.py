@@ -49,6 +49,12 @@ def test_state_is_scale_times_position_plus_offset_in_float32() -> None:
     np.testing.assert_array_equal(state['s'], [2.5, -2.75])
 
 
+@pytest.mark.filterwarnings('error')
+def test_a_position_beyond_float32_is_infinite_without_a_warning() -> None:
+    joints = JointMap(Joints(names=['a'], keys=['state']))
+    assert joints.state({'a': 1e300})['state'] == np.inf
+
+
 def test_joints_of_one_key_are_concatenated_in_order_and_a_joint_without_key_is_left_out() -> None:
     joints = JointMap(Joints(names=['a', 'b', 'c', 'd'], keys=['x', 'y', '', 'x']))
     state = joints.state({'a': 1.0, 'b': 2.0, 'c': 3.0, 'd': 4.0})

@@ -299,6 +299,23 @@ def test_unusable_joints_stop_inference_until_the_next_good_ones(
     assert robot.ready()
 
 
+def test_messages_without_positions_take_none_away_from_those_that_have_them() -> None:
+    robot = Robot()
+    robot.everything()
+    before = robot.ready()
+    robot.joints(position=[])
+    assert robot.ready().serial == before.serial
+    silent = Robot()
+    silent.everything()
+    silent.sensors.restart()
+    silent.image('exterior_1')
+    silent.image('wrist')
+    silent.joints(position=[])
+    assert 'come without positions' in silent.blocked()
+    silent.joints()
+    assert silent.ready()
+
+
 def test_one_bad_joint_is_named_alone_and_others_joints_do_not_matter() -> None:
     robot = Robot()
     robot.everything()

@@ -32,7 +32,7 @@ def add_step(path: Path, step: dict[str, Any]) -> None:
     path.write_text(json.dumps(values))
 
 
-@pytest.mark.parametrize('mode', ['MEAN_STD', 'QUANTILES', 'NOVEL'])
+@pytest.mark.parametrize('mode', ['MEAN_STD', 'QUANTILES'])
 @pytest.mark.parametrize('kind', ['STATE', 'ACTION', 'VISUAL'])
 def test_a_normalisation_with_statistics_refuses_by_name(copy: Path, kind: str, mode: str) -> None:
     set_modes(copy, True, **{kind: mode})
@@ -52,6 +52,15 @@ def test_a_normalisation_without_statistics_needs_the_override(copy: Path) -> No
     served(copy, normalization='identity').warm_up()
 
 
+@pytest.mark.parametrize('config', [{}, {'norm_map': None}, {'norm_map': ['STATE']}])
+def test_a_normalizer_that_does_not_say_how_refuses(copy: Path, config: dict[str, Any]) -> None:
+    path = copy / 'policy_preprocessor.json'
+    add_step(path, {'registry_name': 'normalizer_processor', 'config': config})
+    error = refused(copy)
+    assert str(path) in error.what
+    assert 'norm_map is ' in error.what
+
+
 def test_statistics_of_an_identity_are_no_obstacle(copy: Path) -> None:
     set_modes(copy, True)
     served(copy)
@@ -66,6 +75,24 @@ def test_without_processor_files_config_json_decides(copy: Path) -> None:
     )
     assert 'STATE: MEAN_STD (config.json)' in refused(copy).what
     served(copy, normalization='identity')
+
+
+def test_an_unknown_normalisation_refuses_whatever_the_override(copy: Path) -> None:
+    set_modes(copy, False, STATE='NOVEL')
+    for options in ({}, {'normalization': 'identity'}):
+        error = refused(copy, **options)
+        assert "the unknown normalisation 'NOVEL' for STATE" in error.what
+        assert 'MEAN_STD' in error.expected
+
+
+def test_config_json_decides_where_no_processor_says_how_to_normalise(copy: Path) -> None:
+    for name in ('policy_preprocessor.json', 'policy_postprocessor.json'):
+        values = json.loads((copy / name).read_text())
+        values['steps'] = [s for s in values['steps'] if 'normalizer' not in s['registry_name']]
+        (copy / name).write_text(json.dumps(values))
+    served(copy)
+    rewrite_json(copy / 'config.json', normalization_mapping={'STATE': 'MEAN_STD'})
+    assert 'STATE: MEAN_STD (config.json)' in refused(copy).what
 
 
 def test_processor_files_go_before_config_json(copy: Path) -> None:

@@ -127,6 +127,9 @@ def test_more_cameras_than_slots_are_refused_with_both_numbers() -> None:
         ({'n_external_cameras': -1}, '-1'),
         ({'needs_wrist_camera': 'yes'}, "'yes'"),
         ({'date': object()}, 'policy_server_config.date is a object'),
+        ({'serial': [2**64]}, 'policy_server_config.serial[0] is 18446744073709551616'),
+        ({'serial': -(2**63) - 1}, 'at most 64 bits'),
+        ({'name': {'a': 'x\ud800'}}, "policy_server_config.name.a is 'x\\ud800'"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused(declared: dict[str, Any], says: str) -> None:

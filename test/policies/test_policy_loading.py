@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -17,8 +18,11 @@ import pytest
 
 from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError
+from openpi_policy_ros.policies import registry
+from openpi_policy_ros.policies.base import Policy
 from openpi_policy_ros.policies.checkpoint_files import locate
 from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
 
 
 @pytest.fixture
@@ -220,6 +224,30 @@ def test_a_gated_repository_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(CheckpointError, match='GatedRepoError: 401 Client Error') as caught:
         locate('someone/some-policy', None, ['config.json'])
     assert 'licence' in caught.value.remedy
+
+
+def test_files_of_another_user_are_a_checkpoint_that_refuses(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = str(small / 'model.safetensors')
+
+    def denied(request: LoadRequest) -> Policy:
+        raise PermissionError(errno.EACCES, 'Permission denied', weights)
+
+    plugin = PolicyPlugin(denied, model_types=('pi0',))
+    monkeypatch.setattr(registry, 'find', lambda name: plugin)
+    for policy in (None, 'pi0'):
+        with pytest.raises(CheckpointError) as caught:
+            load_policy(str(small), policy=policy)
+        assert 'Permission denied' in caught.value.what
+        assert weights in caught.value.what
+        assert 'permissions' in caught.value.remedy
+
+
+def test_a_config_nested_without_end_refuses(tmp_path: Path) -> None:
+    (tmp_path / 'config.json').write_text('[' * 200_000)
+    with pytest.raises(CheckpointError, match='cannot be read'):
+        load_policy(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -121,10 +121,14 @@ class NodeProcess:
             raise AssertionError(f'the node does not end:\n{self.text()}') from None
 
     def kill(self) -> None:
-        """End it if it still runs, however."""
+        """End it if it still runs: by SIGTERM, since SIGKILL leaves DDS's shared memory behind."""
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+            self.process.terminate()
+            try:
+                self.process.wait(WAIT)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
 
 
 def start_node(

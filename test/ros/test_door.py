@@ -227,6 +227,21 @@ def test_a_reason_is_logged_once_and_that_it_went(
     ]
 
 
+def test_a_clock_that_jumps_back_in_mid_inference_drops_the_chunk_though_nothing_comes(
+    bench: Any,
+) -> None:
+    policy = SlowPolicy(scalar())
+    robot = bench(policy)
+    robot.door.start()
+    robot.see(1.0)
+    policy.wait_started()
+    robot.now -= 10**9
+    policy.release()
+    robot.until(lambda: policy.closed_sessions)
+    robot.settle()
+    assert robot.values == []
+
+
 @pytest.mark.parametrize('act', ['reset', 'prompt', 'clock'])
 def test_a_result_from_before_is_thrown_away(bench: Any, act: str) -> None:
     policy = SlowPolicy(scalar())

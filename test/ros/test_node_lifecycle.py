@@ -93,6 +93,18 @@ def _drive(peer: Peer, process: object) -> None:
 
     # Unconfigured, parameters can be mended.
     assert peer.set_parameter('model', 'digest').successful
+
+    # Also back to what they were at first.
+    assert peer.set_parameter('robot', 'droit').successful
+    assert not peer.transition('configure')
+    wait_for_state(peer, "'droit' is not shipped, did you mean 'droid'?")
+    assert peer.set_parameter('robot', 'droid').successful
+
+    # A topic in use with another type.
+    assert peer.set_parameter('cameras.wrist.topic', 'prompt').successful
+    assert not peer.transition('configure')
+    wait_for_state(peer, "topic 'prompt' with String")
+    assert peer.set_parameter('cameras.wrist.topic', 'wrist/image_raw').successful
     assert peer.transition('configure')
     wait_for_state(peer, 'INIT: inactive')
     assert peer.lifecycle_state() == 'inactive'
@@ -148,8 +160,12 @@ def _drive(peer: Peer, process: object) -> None:
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f'http://{server}/healthz', timeout=5)
 
+    assert peer.set_parameter('dry_run', True).successful
     assert peer.transition('configure')
     assert peer.transition('activate')
     peer.wait_until('a chunk once more', chunks, publish)
+    wait_for_state(peer, 'DRY_RUN')
+    assert peer.status()['dry_run'] == 'true'
     assert peer.transition('shutdown')
     assert peer.lifecycle_state() == 'finalized'
+    wait_for_state(peer, 'INIT: finalized')

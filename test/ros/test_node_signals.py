@@ -45,7 +45,8 @@ def test_a_signal_ends_the_node_with_status_0(
             time.sleep(0.05)
         assert process.join() == 0
         log = process.text()
-        assert f'stopping: {signals[0].name}' in log
+        # Of two signals that are both pending, either may be handled first.
+        assert any(f'stopping: {one.name}' in log for one in signals)
         assert 'Traceback' not in log
         assert 'ERROR' not in log
     finally:

@@ -54,6 +54,9 @@ def test_the_robot_files_values_are_defaults_and_parameters_win() -> None:
 def test_naming_fewer_cameras_switches_the_files_others_off() -> None:
     config = validate_parameters({**MODEL, 'robot': 'droid', 'camera_names': ['wrist']})
     assert list(config.cameras) == ['wrist']
+    # ROS has None for an empty list.
+    config = validate_parameters({**MODEL, 'robot': 'droid', 'camera_names': None})
+    assert not config.cameras
 
 
 def test_a_robot_may_come_as_parameters_alone() -> None:

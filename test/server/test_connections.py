@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import threading
 import time
@@ -37,12 +38,25 @@ def test_one_byte_too_many_is_answered_and_not_cut_off(loopback):
         assert client.actions(value=5.0)[0, 0] == 5.0
 
 
-def test_a_frame_beyond_the_websocket_limit_ends_that_connection_only(loopback):
+def test_a_frame_beyond_the_websocket_limit_ends_that_connection_only(loopback, caplog):
     served = loopback()
     with served.client() as client, pytest.raises((ConnectionClosed, OSError)):
         client.ask(bytes(MAX_SIZE + 1))
     with served.client() as client:
         assert client.actions(value=5.0)[0, 0] == 5.0
+    (line,) = [one for one in caplog.messages if 'cut off' in one]
+    assert line.startswith('c1: cut off: 1009')
+    assert f'exceeds limit of {MAX_SIZE} bytes' in line
+    assert 'resize images' in line
+
+
+def test_a_client_that_closes_with_an_error_of_its_own_was_not_cut_off(loopback, caplog):
+    caplog.set_level(logging.INFO)
+    served = loopback()
+    with served.client() as client:
+        client.socket.close(1009, 'chunk too large for me')
+    eventually(lambda: 'c1: closed (1009)' in caplog.text, 'c1 closed')
+    assert 'cut off' not in caplog.text
 
 
 def test_a_client_that_sends_nothing_is_closed_plainly(loopback):

@@ -138,6 +138,11 @@ def test_health_is_told_whether_or_not_the_server_stops(draining):
     assert reply_to('/readyz?verbose', SPEC, None, draining).status == 200
 
 
+@pytest.mark.parametrize('path', ['//[', '//[/healthz', '//healthz', 'http://[/', '*', ''])
+def test_a_path_that_no_address_can_hold_is_not_found(path):
+    assert reply_to(path, SPEC, None, draining=False).status == 404
+
+
 def test_robot_clients_are_sent_away_while_the_server_stops():
     for dialect in Dialect:
         assert reply_to(dialect.value, SPEC, None, draining=False) is None

@@ -164,6 +164,7 @@ def test_stopping_answers_what_is_in_flight_then_closes_with_1012(loopback, capl
 
 
 def test_a_call_that_does_not_end_is_left_behind_after_the_drain_timeout(loopback, caplog):
+    caplog.set_level(logging.INFO)
     policy = SlowPolicy()
     served = loopback(policy, drain_timeout=0.3)
     with served.client() as client:
@@ -172,6 +173,8 @@ def test_a_call_that_does_not_end_is_left_behind_after_the_drain_timeout(loopbac
         served.server.stop()
         assert close_code(client) == 1012
     assert 'drain timeout' in caplog.text
+    assert 'connection was closed during inference' in caplog.text
+    assert 'client went away' not in caplog.text
     policy.release()
     served.engine.close(WAIT)
     assert policy.closed_sessions == [SessionKey('c1', 'default')]

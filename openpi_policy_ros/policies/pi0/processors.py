@@ -28,6 +28,7 @@ _HARMLESS = frozenset(
 _NORMALIZERS = ('normalizer_processor', 'unnormalizer_processor')
 _RELATIVE = ('relative_actions_processor', 'absolute_actions_processor')
 _RENAME = 'rename_observations_processor'
+MODES = ('IDENTITY', 'MEAN_STD', 'MIN_MAX', 'QUANTILES', 'QUANTILE10')
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Processing:
         action_names: labels of the action columns, or ().
         modes: (file, feature type, mode) of every normalisation that is not IDENTITY.
         statistics: statistics files named by a step.
+        has_normalizer: whether any step says how to normalise.
 
     """
 
@@ -46,6 +48,7 @@ class Processing:
     action_names: tuple[str, ...] = ()
     modes: list[tuple[str, str, str]] = field(default_factory=list)
     statistics: list[str] = field(default_factory=list)
+    has_normalizer: bool = False
 
 
 def read_processing(
@@ -56,7 +59,7 @@ def read_processing(
     Args:
         directory: the checkpoint.
         config_modes: ``normalization_mapping`` of config.json; counts where a processor file is
-            missing.
+            missing, or none of them says how to normalise.
         override_identity: ``normalization: identity`` in the policy file.
 
     Raises:
@@ -67,10 +70,17 @@ def read_processing(
     present = [
         name for name in (PREPROCESSOR, POSTPROCESSOR) if _read_file(directory / name, result)
     ]
-    if len(present) < 2:
+    if len(present) < 2 or not result.has_normalizer:
         result.modes += [
             ('config.json', kind, mode) for kind, mode in config_modes.items() if mode != 'IDENTITY'
         ]
+    for file, kind, mode in result.modes:
+        if mode not in MODES:
+            raise CheckpointError(
+                f'{directory}: {file} declares the unknown normalisation {mode!r} for {kind}',
+                expected=f'one of {", ".join(MODES)}',
+                remedy='correct the file; what an unknown mode does to the numbers nobody knows',
+            )
     if result.modes:
         _decide(directory, result, override_identity)
     return result
@@ -109,9 +119,11 @@ def _read_file(path: Path, result: Processing) -> bool:
 def _read_normalizer(
     path: Path, step: Mapping[str, Any], config: Mapping[str, Any], result: Processing
 ) -> None:
-    modes = config.get('norm_map') or {}
+    # Without it nobody knows whether the numbers are to be changed.
+    modes: Any = config.get('norm_map')
     if not _is_text_map(modes):
         raise _malformed(path, f'norm_map is {modes!r}', 'an object of texts')
+    result.has_normalizer = True
     result.modes += [(path.name, kind, mode) for kind, mode in modes.items() if mode != 'IDENTITY']
     state_file = step.get('state_file')
     if state_file is not None:
