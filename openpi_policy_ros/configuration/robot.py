@@ -160,6 +160,11 @@ class Joints(Section):
     offset: list[float] = Field(
         default_factory=list, description='Policy units added after scaling; default 0.'
     )
+    velocity_scale: list[float] = Field(
+        default_factory=list,
+        description='Action units per ROS velocity unit (rad/s or m/s) of a joint-velocity policy; '
+        'default: scale.',
+    )
     action_indices: list[int] = Field(
         default_factory=list,
         description='Action column that commands each joint, -1 = none; absent = none.',
@@ -175,6 +180,7 @@ class Joints(Section):
             ('keys', True),
             ('scale', False),
             ('offset', False),
+            ('velocity_scale', False),
             ('action_indices', False),
         ):
             length = len(getattr(self, field_name))
@@ -185,8 +191,11 @@ class Joints(Section):
         used = [index for index in self.action_indices if index >= 0]
         if len(set(used)) != len(used) or any(index < -1 for index in self.action_indices):
             raise ValueError('action_indices must be distinct columns, or -1 for none')
-        if any(value == 0.0 for value in self.scale):
-            raise ValueError('scale: 0 would lose the joint; give policy units per ROS unit')
+        for field_name in ('scale', 'velocity_scale'):
+            if 0.0 in getattr(self, field_name):
+                raise ValueError(
+                    f'{field_name}: 0 would lose the joint; give policy units per ROS unit'
+                )
         return self
 
 

@@ -41,6 +41,7 @@ class JointMap:
         keys = joints.keys * count if len(joints.keys) == 1 else joints.keys
         self._scale = np.array(joints.scale or [1.0] * count, np.float64)
         self._offset = np.array(joints.offset or [0.0] * count, np.float64)
+        self._velocity_scale = np.array(joints.velocity_scale or self._scale, np.float64)
         self._rows: dict[str, list[int]] = {}
         for row, key in enumerate(keys):
             if key:
@@ -84,12 +85,12 @@ class JointMap:
         return np.asarray((columns - self._offset[self._commanded]) / self._scale[self._commanded])
 
     def to_velocities(self, actions: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the commanded joints' velocities in ROS units: action / scale.
+        """Return the commanded joints' velocities in ROS units: action / velocity_scale.
 
         An offset shifts positions and drops out of their rate. Shapes as in ``to_positions``.
         """
         columns = np.asarray(actions, np.float64)[..., self._columns]
-        return np.asarray(columns / self._scale[self._commanded])
+        return np.asarray(columns / self._velocity_scale[self._commanded])
 
 
 def read_joint_state(

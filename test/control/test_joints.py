@@ -100,6 +100,25 @@ def test_velocities_know_no_offset_and_unnamed_columns_are_left_out() -> None:
     np.testing.assert_array_equal(joints.to_velocities([[8.0, 1.0, 1.0, 6.0, 1.0]]), [[3.0, -2.0]])
 
 
+def test_velocities_may_have_a_unit_of_their_own() -> None:
+    joints = JointMap(
+        Joints(
+            names=['a', 'b'],
+            keys=['s'],
+            scale=[2.0, 4.0],
+            velocity_scale=[0.5, -1.0],
+            action_indices=[0, 1],
+        )
+    )
+    np.testing.assert_array_equal(joints.to_velocities([[1.0, 3.0]]), [[2.0, -3.0]])
+    np.testing.assert_array_equal(joints.to_positions([[1.0, 4.0]]), [[0.5, 1.0]])
+
+
+def test_the_largest_velocity_of_droid_is_its_step_of_02_rad_at_15_hz() -> None:
+    largest = JointMap(load_robot('droid').joints).to_velocities([1.0] * 8)
+    np.testing.assert_allclose(largest, [0.2 * 15.0] * 7, rtol=1e-12)
+
+
 def test_a_message_may_carry_some_joints_and_others_that_are_nobodys() -> None:
     positions, problems = read_joint_state(message(b=2.0, tray=7.0), frozenset('ab'))
     assert (positions, problems) == ({'b': 2.0}, {})
