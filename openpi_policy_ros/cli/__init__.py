@@ -30,7 +30,7 @@ first steps, no download, no GPU:
   openpi-policy serve --model /tmp/pi0_small
 
 with the robot's own cameras and joints as well (needs ROS 2):
-  ros2 launch openpi_policy_ros serve.launch.py policy:=pi0 model:=/tmp/pi0_small
+  ros2 launch openpi_policy_ros serve.launch.py policy:=pi0 robot:=droid model:=/tmp/pi0_small
 
 `openpi-policy COMMAND --help` explains each command.
 """

@@ -52,10 +52,10 @@ class Profile(Section):
         'image is an error, so that a typo cannot blind the robot.',
     )
     layout: Literal['HWC', 'CHW'] = Field(
-        default='HWC', description='Axis order of images on the wire.'
+        default='HWC', description='Axis order of images on the wire: HWC or CHW.'
     )
     colour_order: Literal['RGB', 'BGR'] = Field(
-        default='RGB', description='Channel order of images on the wire.'
+        default='RGB', description='Channel order of images on the wire: RGB or BGR.'
     )
     action_space: str = Field(
         default='',
@@ -123,7 +123,7 @@ class Camera(Section):
         'usually ends in /compressed).',
     )
     reliability: Literal['best_effort', 'reliable'] = Field(
-        default='best_effort', description='QoS reliability of the subscription.'
+        default='best_effort', description='QoS of the subscription: best_effort or reliable.'
     )
     max_age: float | None = Field(
         default=None, gt=0.0, le=60.0, description='Seconds; overrides timing.camera_max_age.'

@@ -15,7 +15,7 @@ class ServerConfig(Section):
     host: str = Field(
         default='127.0.0.1',
         min_length=1,
-        description='Address to bind. 0.0.0.0 lets every machine on the network move the robot.',
+        description='Address to bind. 0.0.0.0 lets every machine on the network use the policy.',
     )
     port: int = Field(
         default=8000, ge=0, le=65535, description='TCP port; 0 picks a free one and logs it.'

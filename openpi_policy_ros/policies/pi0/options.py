@@ -23,7 +23,7 @@ class RtcOptions(Section):
     """Real-time chunking; what is left out comes from the checkpoint's ``rtc_config``."""
 
     schedule: Schedule | None = Field(
-        default=None, description='Shape of the guidance over the rows of a chunk.'
+        default=None, description='Guidance over the rows of a chunk: LINEAR, EXP, ONES or ZEROS.'
     )
     max_guidance_weight: float | None = Field(
         default=None, gt=0.0, description='Bound on the guidance.'
