@@ -22,6 +22,8 @@ from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.errors import ConfigurationError
 
 ARROW = '->'
+STATE_FEATURES = ('observation.state', 'state')
+"""The proprioceptive state's feature, and its short name."""
 CONTROL_KEYS = frozenset(('endpoint', 'session_id', 'seed', 'sampling_params'))
 """Keys of a request that the server consumes."""
 _PART = '(?:[A-Za-z_]|{[a-z]+})(?:[A-Za-z0-9_]|{[a-z]+})*'
@@ -45,6 +47,11 @@ class Profile(Section):
         default=None,
         description='Features whose image may be missing (masked). Replaces the list of the '
         'policy file. Every other camera is required.',
+    )
+    state_dims: list[int] = Field(
+        default_factory=list,
+        description='Numbers under each state key of key_map, in its order; another length is an '
+        'error. Absent: any length, up to the width of the checkpoint.',
     )
     ignore_keys: list[str] = Field(
         default_factory=list,
@@ -99,6 +106,16 @@ class Profile(Section):
         return self
 
     @model_validator(mode='after')
+    def _dims_of_every_state_key(self) -> Profile:
+        keys = self.state_keys()
+        if self.state_dims and (len(self.state_dims) != len(keys) or min(self.state_dims) < 1):
+            raise ValueError(
+                f'state_dims is {self.state_dims}, expected a positive number for each state key '
+                f'of key_map: {keys}'
+            )
+        return self
+
+    @model_validator(mode='after')
     def _names_match_crop(self) -> Profile:
         if self.action_names and self.crop_columns not in (None, len(self.action_names)):
             raise ValueError(
@@ -106,6 +123,10 @@ class Profile(Section):
                 f'{self.crop_columns}'
             )
         return self
+
+    def state_keys(self) -> list[str]:
+        """Return the wire keys that key_map leads to the state, in order."""
+        return [key for key, feature in self.pairs() if feature in STATE_FEATURES]
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return ``key_map`` as (wire key, feature) pairs in order."""
@@ -169,6 +190,10 @@ class Joints(Section):
         default_factory=list,
         description='Action column that commands each joint, -1 = none; absent = none.',
     )
+
+    def count(self, key: str) -> int:
+        """Return how many joints an observation key carries."""
+        return len(self.names) if self.keys == [key] else self.keys.count(key)
 
     @model_validator(mode='after')
     def _lengths(self) -> Joints:
@@ -269,6 +294,13 @@ class RobotConfig(Section):
                 'two entries share an observation key (cameras, joints.keys, '
                 f'profile.prompt_key): {twice}'
             )
+        counts = {key: self.joints.count(key) for key in self.joints.keys if key}
+        for key, dims in zip(self.profile.state_keys(), self.profile.state_dims, strict=False):
+            if counts.get(key, dims) != dims:
+                problems.append(
+                    f'profile.state_dims says {dims} for {key!r}, but joints.keys gives it '
+                    f'{counts[key]} joints'
+                )
         if problems:
             raise ValueError('; '.join(problems))
         return self

@@ -15,14 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from openpi_policy_ros.configuration.robot import Profile
+from openpi_policy_ros.configuration.robot import STATE_FEATURES, Profile
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.base import CameraSpec, StateSpec
 
 logger = logging.getLogger('openpi_policy_ros.policies')
 
-STATE = 'observation.state'
-STATE_ALIAS = 'state'
+STATE, STATE_ALIAS = STATE_FEATURES
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class FeatureMap:
         state_parts: the state's parts, concatenated in order; each is a list of wire keys of which
             an observation holds exactly one.
         state_dim: widest state the model takes.
+        state_dims: numbers in each of ``state_parts``; None, or (), where any number will do.
         prompt_key: wire key of the instruction.
         default_prompt: used where an observation carries none; None = that is an error.
         layout: axis order of images on the wire.
@@ -50,6 +50,7 @@ class FeatureMap:
     layout: Literal['HWC', 'CHW'] = 'HWC'
     colour_order: Literal['RGB', 'BGR'] = 'RGB'
     ignore_keys: frozenset[str] = frozenset()
+    state_dims: tuple[int | None, ...] = ()
 
     @property
     def state(self) -> StateSpec:
@@ -117,6 +118,11 @@ def build_feature_map(
         aliases = (raw for raw, renamed in renames.items() if renamed == STATE)
         state_parts.append(_unique((STATE_ALIAS, STATE, *aliases)))
 
+    if sum(profile.state_dims) > state_dim:
+        problems.append(
+            f'state_dims {profile.state_dims} makes {sum(profile.state_dims)} numbers of state, '
+            f'but the checkpoint takes at most {state_dim}'
+        )
     optional = profile.optional_cameras
     if optional is None:
         optional = list(optional_cameras)
@@ -137,6 +143,7 @@ def build_feature_map(
     ]
     if problems:
         raise ConfigurationError(source, problems)
+    dims = dict(zip(profile.state_keys(), profile.state_dims, strict=False))
     return FeatureMap(
         cameras=tuple(
             CameraSpec(feature, _unique(keys), feature not in optional)
@@ -149,6 +156,7 @@ def build_feature_map(
         layout=profile.layout,
         colour_order=profile.colour_order,
         ignore_keys=frozenset(profile.ignore_keys),
+        state_dims=tuple(dims.get(part[0]) for part in state_parts),
     )
 
 

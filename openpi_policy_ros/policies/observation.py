@@ -116,7 +116,8 @@ class ObservationReader:
 
     def _read_state(self, observation: Observation, used: set[Path]) -> FloatArray:
         parts, lengths = [], []
-        for keys in self._map.state_parts:
+        dims = self._map.state_dims or (None,) * len(self._map.state_parts)
+        for keys, wanted in zip(self._map.state_parts, dims, strict=True):
             hit = self._find_one(observation, keys, used)
             if hit is None:
                 names = ' or '.join(repr(key) for key in keys)
@@ -127,6 +128,15 @@ class ObservationReader:
                     remedy='send it, or correct profile.key_map in the robot file',
                 )
             part = _vector(*hit)
+            if wanted is not None and part.size != wanted:
+                # One number less would slide the next key's numbers into its place.
+                raise InvalidObservation(
+                    hit[0],
+                    f'holds {part.size} numbers',
+                    expected=f'{wanted} (profile.state_dims)',
+                    remedy='send all of them in their order, or correct profile.state_dims in '
+                    'the robot file',
+                )
             parts.append(part)
             lengths.append(f'{hit[0]} {part.size}')
         state = np.concatenate(parts)

@@ -172,3 +172,21 @@ def test_topic_names_are_those_of_ros(topic):
 def test_what_ros_takes_for_no_topic_is_refused_before_anything_is_loaded(topic):
     with pytest.raises(ConfigurationError, match=r'topic: .* is no topic name; expected letters'):
         validate(Camera, {'topic': topic, 'key': 'k'}, 'robot.yaml')
+
+
+@pytest.mark.parametrize('dims', [[7], [7, 1, 1], [7, 0]])
+def test_state_dims_has_one_entry_for_each_state_key(dims):
+    profile = {'key_map': ['a -> observation.state', 'b -> state', 'c -> cam'], 'state_dims': dims}
+    with pytest.raises(ConfigurationError, match=r"state_dims is .*\['a', 'b'\]"):
+        validate(RobotConfig, {'profile': profile}, 'robot.yaml')
+
+
+def test_state_dims_and_joints_must_agree():
+    values = {
+        'profile': {'key_map': ['a -> observation.state'], 'state_dims': [3]},
+        'joints': {'names': ['j1', 'j2'], 'keys': ['a']},
+    }
+    with pytest.raises(ConfigurationError, match=r"says 3 for 'a', but joints.keys gives it 2"):
+        validate(RobotConfig, values, 'robot.yaml')
+    values['profile']['state_dims'] = [2]
+    assert validate(RobotConfig, values, 'robot.yaml').joints.count('a') == 2

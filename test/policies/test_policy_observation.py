@@ -420,3 +420,16 @@ def test_anything_is_either_features_or_a_refusal(observation: Any) -> None:
 
 READER = reader(optional_cameras=[BASE, LEFT, RIGHT])
 DROID_READER = droid_reader()
+
+
+@pytest.mark.parametrize(('arm', 'gripper'), [(6, 1), (8, 1), (7, 2), (6, 2)])
+def test_a_state_part_of_another_length_does_not_slide_into_the_next(
+    arm: int, gripper: int
+) -> None:
+    sized = droid_reader(state_dims=[7, 1])
+    assert sized.read(droid()).state.shape == (8,)
+    observation = droid()
+    observation['observation/joint_position'] = np.zeros(arm, np.float32)
+    observation['observation/gripper_position'] = np.zeros(gripper, np.float32)
+    with pytest.raises(InvalidObservation, match=r'holds \d numbers; expected [17] \(profile'):
+        sized.read(observation)

@@ -106,10 +106,10 @@ class Pi0Policy(Policy):
         pixels = rng.integers(0, 256, (480, 640, 3), dtype=np.uint8)
         image = pixels if self._map.layout == 'HWC' else pixels.transpose(2, 0, 1)
         observation: dict[str, Any] = dict.fromkeys(camera_keys, image)
-        # Where several keys make up the state, the first carries all of it but one each.
         parts = self._map.state.wire_keys
-        for key in parts:
-            observation[key] = np.zeros(1, np.float32)
+        dims = self._map.state_dims or (None,) * len(parts)
+        for key, count in zip(parts, dims, strict=True):
+            observation[key] = np.zeros(count or 1, np.float32)
         observation[self._map.prompt_key] = self._map.default_prompt or 'warm up'
         result = self._answer(
             InferenceRequest(observation, SessionKey('warm-up', 'warm-up'), seed=0)
