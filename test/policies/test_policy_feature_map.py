@@ -65,5 +65,5 @@ def test_the_profiles_list_of_optional_cameras_replaces_the_policy_files() -> No
 def test_a_robot_with_more_state_than_the_checkpoint_refuses_with_both_numbers() -> None:
     profile = Profile(key_map=[f'c -> {BASE}', f'a -> {STATE}', f'b -> {STATE}'], state_dims=[7, 2])
     build_feature_map(image_features=(BASE,), state_dim=9, profile=profile)
-    with pytest.raises(ConfigurationError, match='makes 9 numbers of state.*takes at most 8'):
+    with pytest.raises(ConfigurationError, match=r'makes 9 numbers of state.*takes at most 8'):
         build_feature_map(image_features=(BASE,), state_dim=8, profile=profile)
