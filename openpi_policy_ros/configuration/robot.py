@@ -37,7 +37,7 @@ class Profile(Section):
     optional_cameras: list[str] | None = Field(
         default=None,
         description='Features whose image may be missing (masked). Replaces the list of the '
-        'policy file. Every other camera is required.',
+        'policy file. Every other camera is required. [""] = none may be missing.',
     )
     ignore_keys: list[str] = Field(
         default_factory=list,
@@ -80,6 +80,12 @@ class Profile(Section):
         if twice:
             raise ValueError(f'wire keys mapped twice: {twice}')
         return entries
+
+    @field_validator('optional_cameras')
+    @classmethod
+    def _empty_text_is_none(cls, names: list[str] | None) -> list[str] | None:
+        # ROS parameters know no empty list.
+        return None if names is None else [name for name in names if name]
 
     @model_validator(mode='after')
     def _names_match_crop(self) -> Profile:
