@@ -58,6 +58,7 @@ setup(
             'pytest>=7,<8.4',
             'pytest-timeout',
             'ruff',
+            'trustme',
             'types-PyYAML',
             'types-tqdm',
         ],
@@ -69,6 +70,7 @@ setup(
         ],
         'openpi_policy_ros.policies': [
             'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',
+            'remote = openpi_policy_ros.client.remote:PLUGIN',
         ],
     },
     zip_safe=False,
