@@ -12,7 +12,8 @@ class PolicyRosError(Exception):
 
     ``what`` names the failing thing and its value, ``expected`` says what would have been right,
     ``remedy`` says what the user can do. All three are for logs and terminals of the operator,
-    never for a remote client (openpi-protocol: no exception text leaves the server).
+    never for a remote client (openpi-protocol: no exception text leaves the server); but what is
+    wrong with a client's own request is told where ``error_detail`` allows it.
     """
 
     def __init__(self, what: str, *, expected: str = '', remedy: str = '') -> None:
@@ -44,6 +45,15 @@ class CheckpointError(PolicyRosError):
     """A checkpoint cannot be served as it is; loading refuses instead of guessing."""
 
 
+class SeveralErrors(PolicyRosError):
+    """More than one thing is wrong; ``errors`` holds each, so that a user mends them in one go."""
+
+    def __init__(self, errors: Sequence[PolicyRosError]) -> None:
+        self.errors = tuple(errors)
+        texts = [str(error).replace('\n', '\n  ') for error in errors]
+        super().__init__('\n* '.join([f'{len(texts)} errors', *texts]))
+
+
 class InvalidObservation(PolicyRosError):
     """One request's observation is wrong; the next request is served.
 
@@ -57,3 +67,11 @@ class InvalidObservation(PolicyRosError):
 
 class InvalidOutput(PolicyRosError):
     """A policy returned a chunk that must not leave the engine (NaN, Inf, wrong shape)."""
+
+
+class NoCapacity(PolicyRosError):
+    """A stateful policy has no memory for another session; those it has go on.
+
+    Raised by ``Policy.infer`` at a session's first call (``reset=True``), with the sum in its text:
+    what a session needs, what there is, who has it.
+    """

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 
 from openpi_policy_ros import __version__
-from openpi_policy_ros.cli import make_checkpoint, serve
+from openpi_policy_ros.cli import bench, check, client, inspect, make_checkpoint, serve
 from openpi_policy_ros.cli.common import REFUSED
 from openpi_policy_ros.errors import PolicyRosError
 
-COMMANDS = (serve, make_checkpoint)
+COMMANDS = (serve, client, inspect, check, make_checkpoint, bench)
 """Modules with ``add(commands)``, in the order ``--help`` lists them."""
 
 DESCRIPTION = """\

@@ -26,8 +26,8 @@ def add_command(
     return parser
 
 
-def add_checkpoint_arguments(group: Any) -> None:
-    """Add ``--revision``, ``--policy``, ``--robot`` and ``--device``."""
+def add_file_arguments(group: Any) -> None:
+    """Add ``--revision``, ``--policy`` and ``--robot``."""
     group.add_argument(
         '--revision', help='commit, tag or branch of a hub id; ignored for a directory'
     )
@@ -41,6 +41,11 @@ def add_checkpoint_arguments(group: Any) -> None:
         help='robot file: the name of a shipped one (droid) or a path; default: the names that '
         'the checkpoint itself uses',
     )
+
+
+def add_checkpoint_arguments(group: Any) -> None:
+    """Add ``--revision``, ``--policy``, ``--robot`` and ``--device``."""
+    add_file_arguments(group)
     group.add_argument(
         '--device',
         default='cpu',
@@ -48,13 +53,13 @@ def add_checkpoint_arguments(group: Any) -> None:
     )
 
 
-def add_log_level(group: Any) -> None:
+def add_log_level(group: Any, default: str = 'info') -> None:
     """Add ``--log-level``."""
     group.add_argument(
         '--log-level',
         choices=LOG_LEVELS,
-        default='info',
-        help='how much to write to stderr (default: info)',
+        default=default,
+        help=f'how much to write to stderr (default: {default})',
     )
 
 

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import time
+import typing
 from types import FrameType
 from typing import Any
 
@@ -29,10 +30,12 @@ CLOSE_TIMEOUT = 2.0
 DESCRIPTION = """\
 Load a policy, warm it up, then serve it until Ctrl-C or SIGTERM.
 
-Prints "listening on ws://HOST:PORT" once clients can connect. They use
+Prints "listening on ws://HOST:PORT" (wss:// with TLS) once clients can connect. They use
   ws://HOST:PORT/v1/realtime/robot/openpi   OpenPI (vLLM-Omni) clients
   ws://HOST:PORT/                           openpi-client, RoboArena
   http://HOST:PORT/healthz, /readyz         health: alive, fit to answer
+With --api-key-file, or keys in the environment variable OPENPI_API_KEY, everything but /healthz
+needs the header "Authorization: Api-Key <key>" or "Bearer <key>".
 On Ctrl-C or SIGTERM requests in flight are answered first; a second Ctrl-C ends at once.
 """
 EXAMPLES = """\
@@ -57,6 +60,8 @@ def add(commands: Any) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
+    # Else --api-key would pass for --api-key-file, and the key turn up in an error message.
+    parser.allow_abbrev = False
     parser.set_defaults(run=_serve)
     what = parser.add_argument_group('what to serve')
     what.add_argument(
@@ -66,16 +71,33 @@ def add(commands: Any) -> None:
     )
     add_checkpoint_arguments(what)
     where = parser.add_argument_group('where and how')
-    for name, field in ServerConfig.model_fields.items():
-        kind: Any = field.annotation
-        where.add_argument(
-            f'--{name.replace("_", "-")}',
-            type=kind,
-            metavar='SECONDS' if kind is float else name.upper(),
-            default=field.default,
-            help=f'{field.description} (default: {field.default})'.replace('%', '%%'),
-        )
+    for name in ServerConfig.model_fields:
+        _add_setting(where, name)
     add_log_level(where)
+
+
+def _add_setting(group: Any, name: str) -> None:
+    """Add the option of one setting of the server."""
+    field = ServerConfig.model_fields[name]
+    kind: Any = field.annotation
+    how: dict[str, Any] = {'type': kind, 'metavar': name.upper()}
+    shown = f' (default: {field.default})' if field.default not in ('', []) else ''
+    if kind is float:
+        how['metavar'] = 'SECONDS'
+    elif kind is bool:
+        how, shown = {'action': 'store_true'}, ''
+    elif kind == list[str]:
+        how = {'nargs': '+', 'metavar': '"/PATH -> WHAT"'}
+    elif typing.get_origin(kind) is typing.Literal:
+        how = {'choices': typing.get_args(kind)}
+    elif kind is str and not field.default:
+        how['metavar'] = 'FILE'
+    group.add_argument(
+        f'--{name.replace("_", "-")}',
+        default=field.default,
+        help=f'{field.description}{shown}'.replace('%', '%%'),
+        **how,
+    )
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -94,8 +116,10 @@ def _serve(options: argparse.Namespace) -> int:
 
     from openpi_policy_ros.engine import Engine
     from openpi_policy_ros.policies.loading import load_policy
-    from openpi_policy_ros.server import serve_until_signal
+    from openpi_policy_ros.server import Exposure, serve_until_signal
 
+    # Before the model, which may take minutes to load.
+    exposure = Exposure.load(config)
     device = choose_device(options.device)
     began = time.monotonic()
     LOG.info('loading %s on %s', options.model, device)
@@ -113,10 +137,10 @@ def _serve(options: argparse.Namespace) -> int:
 
     def announce(port: int) -> None:
         host = f'[{config.host}]' if ':' in config.host else config.host
-        print(f'listening on ws://{host}:{port}', flush=True)
+        print(f'listening on {exposure.scheme}://{host}:{port}', flush=True)
 
     try:
-        serve_until_signal(engine, config, announce)
+        serve_until_signal(engine, config, announce, exposure)
     finally:
         engine.close(CLOSE_TIMEOUT)
     if engine.health().busy_for:

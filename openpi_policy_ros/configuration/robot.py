@@ -46,7 +46,7 @@ class Profile(Section):
     optional_cameras: list[str] | None = Field(
         default=None,
         description='Features whose image may be missing (masked). Replaces the list of the '
-        'policy file. Every other camera is required.',
+        'policy file. Every other camera is required. [""] = none may be missing.',
     )
     state_dims: list[int] = Field(
         default_factory=list,
@@ -94,6 +94,12 @@ class Profile(Section):
         if twice:
             raise ValueError(f'wire keys mapped twice: {twice}')
         return entries
+
+    @field_validator('optional_cameras')
+    @classmethod
+    def _empty_text_is_none(cls, names: list[str] | None) -> list[str] | None:
+        # ROS parameters know no empty list.
+        return None if names is None else [name for name in names if name]
 
     @model_validator(mode='after')
     def _control_keys_are_taken(self) -> Profile:

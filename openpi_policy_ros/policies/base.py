@@ -218,7 +218,8 @@ class Policy(abc.ABC):
         """Answer a batch, one result per request, in order.
 
         A request whose observation is wrong yields its ``InvalidObservation`` in its place; the
-        others are unaffected. Any other failure is raised and fails the whole batch.
+        others are unaffected. Any other failure is raised and fails the whole batch; a stateful
+        policy without memory for another session raises ``NoCapacity``.
         """
 
     def close_session(self, key: SessionKey) -> None:

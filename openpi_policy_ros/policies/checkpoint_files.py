@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CheckpointError(
             f'{path} does not exist',
             expected=f'a checkpoint directory that holds {path.name}',
-            remedy='pass the directory that the training wrote (often …/pretrained_model)',
+            remedy='pass the directory that the training wrote (often …/pretrained_model); '
+            '`openpi-policy inspect` says what it is',
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
@@ -102,22 +104,37 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _download(repository: str, revision: str | None, patterns: Sequence[str]) -> Located:
-    from huggingface_hub import snapshot_download
+@contextmanager
+def asking_hub(repository: str, revision: str | None, *, what: str = '') -> Iterator[None]:
+    """Turn whatever the hub's client raises in the block into a ``CheckpointError``.
 
+    Args:
+        repository: hub id.
+        revision: branch, tag or commit; None = main.
+        what: what is asked for, where it is not the repository itself.
+
+    """
     try:
-        folder = Path(
-            snapshot_download(repository, revision=revision, allow_patterns=list(patterns))
-        )
+        yield
     # The hub's client raises whatever its HTTP library does (requests, httpx, ssl, socket):
     # no list of types would be complete.
     except Exception as error:
+        named = f'{what} of {repository!r}' if what else f'{repository!r} is no directory here and'
         raise CheckpointError(
-            f'{repository!r} is no directory here and cannot be fetched from the hub at revision '
+            f'{named} cannot be fetched from the hub at revision '
             f'{revision or "main"!r}: {type(error).__name__}: {_first_line(error)}',
             expected='an existing directory, or a hub repository that this machine may read',
             remedy=_remedy(error),
         ) from error
+
+
+def _download(repository: str, revision: str | None, patterns: Sequence[str]) -> Located:
+    from huggingface_hub import snapshot_download
+
+    with asking_hub(repository, revision):
+        folder = Path(
+            snapshot_download(repository, revision=revision, allow_patterns=list(patterns))
+        )
     # The hub's cache names a snapshot's folder by its commit.
     commit = folder.name
     if revision != commit:

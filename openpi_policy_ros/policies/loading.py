@@ -4,15 +4,25 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from openpi_policy_ros.configuration.policy_file import load_policy_file
+from openpi_policy_ros.configuration.policy_file import PolicyFile, load_policy_file
 from openpi_policy_ros.configuration.robot import Profile
-from openpi_policy_ros.errors import CheckpointError
-from openpi_policy_ros.policies import checkpoint_files, registry
+from openpi_policy_ros.errors import CheckpointError, ConfigurationError
+from openpi_policy_ros.policies import checkpoint_files, layouts, registry
 from openpi_policy_ros.policies.base import Policy
-from openpi_policy_ros.policies.registry import LoadRequest
+from openpi_policy_ros.policies.checkpoint_view import view_directory
+from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
+
+logger = logging.getLogger('openpi_policy_ros.policies')
+
+REMOTE = 'remote'
+"""Policy file for a model that is an address."""
 
 
 def load_policy(
@@ -26,9 +36,12 @@ def load_policy(
     """Return the policy in ``model``, loaded but not yet warmed up.
 
     Args:
-        model: directory, or hub id where no such directory exists.
-        policy: policy file (a stem of ``config/`` or a path); None = the registry entry is found
-            by ``type`` in the checkpoint's config.json, and everything is derived from it.
+        model: directory, or hub id where no such directory exists; for ``remote`` the address of
+            another server, ``ws://host:port/path`` or ``wss://…``.
+        policy: policy file (a stem of ``config/`` or a path), or a whole deploy file, of which
+            keys nobody reads are named in the log; None = the registry entry is found
+            by ``type`` in the checkpoint's config.json, and everything is derived from it; an
+            address is served by ``remote``.
         profile: conventions of the robot; None = the model's own names.
         device: torch device, ``cpu``, ``cuda`` or ``cuda:N``.
         revision: hub revision; ignored for a directory.
@@ -36,13 +49,17 @@ def load_policy(
     Raises:
         CheckpointError: the checkpoint cannot be found, or served as it is.
         ConfigurationError: policy file, profile and checkpoint do not fit together.
+        SeveralErrors: more than one of these.
 
     """
     # An OpenMP thread that spins while it waits starves the one it waits for as soon as the cores
     # are busy with anything else. Read when torch is first imported, so it is set before that.
     os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
     try:
-        return _load(model, policy, profile, device, revision)
+        plugin, request = choose_policy(
+            model, policy=policy, profile=profile, device=device, revision=revision
+        )
+        return plugin.load(request)
     except OSError as error:
         # What a reader did not foresee: most often files that belong to another user.
         raise CheckpointError(
@@ -52,27 +69,69 @@ def load_policy(
         ) from error
 
 
-def _load(
-    model: str, policy: str | None, profile: Profile | None, device: str, revision: str | None
-) -> Policy:
+def choose_policy(
+    model: str,
+    *,
+    policy: str | None = None,
+    profile: Profile | None = None,
+    device: str = 'cpu',
+    revision: str | None = None,
+) -> tuple[PolicyPlugin, LoadRequest]:
+    """Return who loads ``model`` and what is asked of it; see ``load_policy``.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be found, or nobody serves its kind.
+        ConfigurationError: the policy file is wrong.
+
+    """
+    if policy is None and '://' in model:
+        policy = REMOTE
     if policy is not None:
         file = load_policy_file(policy)
-        plugin = registry.find(file.policy)
-        return plugin.load(LoadRequest(model, device, file.options, file.source, profile, revision))
+        plugin = _find(file)
+        if plugin.model_types and '://' in model:
+            raise ConfigurationError(
+                file.source,
+                [
+                    f'model {model!r} is an address, but policy {file.policy!r} loads checkpoints; '
+                    f'use policy {REMOTE!r}, or give a directory or a hub id'
+                ],
+            )
+        options = _known_options(file, plugin) if file.is_deploy_file else file.options
+        return plugin, LoadRequest(model, device, options, file.source, profile, revision)
     located = checkpoint_files.locate(model, revision, ['config.json'])
-    found = registry.find_by_model_type(model_type(located.directory))
+    layouts.refuse_foreign(view_directory(model, located))
+    kind = model_type(located.directory)
+    found = registry.find_by_model_type(kind)
     if found is None:
-        known = sorted(t for name in registry.names() for t in registry.find(name).model_types)
-        raise CheckpointError(
-            f'{model}: config.json has type {model_type(located.directory)!r}, which no registered '
-            'policy serves',
-            expected=f'one of {", ".join(known)}',
-            remedy='name a policy file (policy:=…), or install the package that adds this policy',
-        )
+        known = [t for name in registry.names() for t in registry.find(name).model_types]
+        raise layouts.unserved(model, kind, known)
     _, plugin = found
-    return plugin.load(
-        LoadRequest(model, device, profile=profile, revision=located.revision or revision)
+    return plugin, LoadRequest(
+        model, device, profile=profile, revision=located.revision or revision
     )
+
+
+def _find(file: PolicyFile) -> PolicyPlugin:
+    try:
+        return registry.find(file.policy)
+    except ConfigurationError as error:
+        problems = [f'{file.named_by}: {problem}' for problem in error.problems]
+        raise ConfigurationError(file.source, problems) from None
+
+
+def _known_options(file: PolicyFile, plugin: PolicyPlugin) -> Mapping[str, Any]:
+    """Return the options of a deploy file that the plugin knows; name all other keys in the log."""
+    known = file.options if plugin.option_names is None else plugin.option_names
+    ignored = list(file.ignored)
+    for key in file.options:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f' (did you mean {close[0]!r}?)' if close else ''
+            ignored.append(f'stages[0].model_config.{key}{hint}')
+    if ignored:
+        logger.warning('%s: deploy file; ignored: %s', file.source, ', '.join(ignored))
+    return {key: value for key, value in file.options.items() if key in known}
 
 
 def model_type(directory: Path) -> str:

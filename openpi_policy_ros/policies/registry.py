@@ -18,11 +18,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openpi_policy_ros.configuration.robot import Profile
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.base import Policy
+
+if TYPE_CHECKING:
+    from openpi_policy_ros.policies.checkpoint_view import CheckpointView
+    from openpi_policy_ros.policies.report import PolicyReport
 
 GROUP = 'openpi_policy_ros.policies'
 
@@ -61,6 +65,11 @@ class PolicyPlugin:
             that ``--model`` alone finds it.
         make_checkpoint: writes a small seeded checkpoint: (directory, size, seed); None = cannot.
         checkpoint_sizes: sizes ``make_checkpoint`` knows, the default first.
+        option_names: keys of its policy file, so that the others of a whole deploy file can be
+            ignored; None = all are passed on.
+
+        inspect: tells what ``load`` would make of a checkpoint, all it would refuse at once,
+            without reading its weights; None = cannot.
 
     """
 
@@ -68,6 +77,8 @@ class PolicyPlugin:
     model_types: tuple[str, ...] = ()
     make_checkpoint: Callable[[Path, str, int], None] | None = None
     checkpoint_sizes: tuple[str, ...] = field(default=())
+    option_names: tuple[str, ...] | None = None
+    inspect: Callable[[LoadRequest, CheckpointView], PolicyReport] | None = None
 
 
 def names() -> tuple[str, ...]:

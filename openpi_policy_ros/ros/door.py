@@ -240,6 +240,15 @@ class RobotDoor:
             1e3 * (finished - done.submitted),
             ', '.join(f'{stage} {ms:.2f}' for stage, ms in chunk.timing_ms.items()),
             1e3 * (published - finished),
+            # In numbers, for whoever listens (bench/topic_node.py).
+            extra={
+                'timing_ms': {
+                    **chunk.timing_ms,
+                    'assemble': 1e3 * (done.submitted - done.triggered),
+                    'publish': 1e3 * (published - finished),
+                    'total': 1e3 * (published - done.triggered),
+                }
+            },
         )
 
     def _free_old_session(self) -> None:

@@ -38,6 +38,12 @@ STOPPING_PATIENCE = 60.0
 MOST_FAILURES = 10
 """Callbacks in a row that may fail before the executor itself is taken to be broken."""
 
+SWITCH_INTERVAL = 1e-4
+"""Seconds after which a thread gives the interpreter to one that waits for it. A policy's thread
+waits for it after every operation of the network, hundreds of times a chunk, while callbacks
+receive images; with Python's 5 ms that made a small model several times slower, and the time from
+topic to chunk jitter by as much (docs/performance.md)."""
+
 _POLL = 0.1
 
 USAGE = """\
@@ -61,6 +67,8 @@ def main(args: Sequence[str] | None = None) -> int:
     stop: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
     for number in SIGNALS:
         signal.signal(number, lambda n, _: stop.put((signal.Signals(n).name, 0)))
+
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
     import rclpy
     from rclpy.exceptions import NameValidationException, ParameterException

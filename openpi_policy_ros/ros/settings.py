@@ -18,13 +18,13 @@ from openpi_policy_ros.configuration.robot import RobotConfig, read_robot_parame
 from openpi_policy_ros.configuration.schema import flatten, unflatten, validate
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.server import Exposure
 
 SOURCE = 'parameters of openpi_policy'
-_SERVER = ServerConfig()
 
 
-class NodeConfig(RobotConfig):
-    """Everything the node is told: where the policy is, where to listen, and the robot."""
+class NodeConfig(RobotConfig, ServerConfig):
+    """Everything the node is told: where the policy is, how to serve it, and the robot."""
 
     model: str = Field(
         default='',
@@ -47,15 +47,6 @@ class NodeConfig(RobotConfig):
     device: str = Field(
         default='cpu', min_length=1, description='Torch device: cpu, cuda or cuda:N.'
     )
-    host: str = Field(
-        default=_SERVER.host,
-        min_length=1,
-        description='Address the WebSocket server binds. 0.0.0.0 lets every machine on the '
-        'network use the policy.',
-    )
-    port: int = Field(
-        default=_SERVER.port, ge=0, le=65535, description='TCP port; 0 picks a free one, logged.'
-    )
     default_prompt: str = Field(
         default='', description='Instruction until one comes on the prompt topic; empty = none.'
     )
@@ -73,7 +64,17 @@ class NodeConfig(RobotConfig):
     )
 
     @field_validator(
-        'model', 'policy', 'robot', 'revision', 'device', 'host', 'default_prompt', mode='before'
+        'model',
+        'policy',
+        'robot',
+        'revision',
+        'device',
+        'default_prompt',
+        'host',
+        'api_key_file',
+        'tls_certificate',
+        'tls_key',
+        mode='before',
     )
     @classmethod
     def _text(cls, value: Any) -> Any:
@@ -99,8 +100,8 @@ class NodeConfig(RobotConfig):
         return bool(self.camera_names or self.joints.names)
 
     def server(self) -> ServerConfig:
-        """Return where the WebSocket server listens."""
-        return ServerConfig(host=self.host, port=self.port)
+        """Return the settings of the WebSocket server."""
+        return ServerConfig(**{name: getattr(self, name) for name in ServerConfig.model_fields})
 
 
 def effective_parameters(explicit: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,10 +165,23 @@ def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
             load_policy_file(policy)
         except ConfigurationError as error:
             problems += [f'policy: {error.source}: {problem}' for problem in error.problems]
+    problems += _server_file_problems(parameters)
     try:
         config = validate(NodeConfig, unflatten(parameters), SOURCE)
     except ConfigurationError as error:
-        raise ConfigurationError(SOURCE, [*problems, *error.problems]) from None
+        problems += error.problems
+        raise ConfigurationError(SOURCE, list(dict.fromkeys(problems))) from None
     if problems:
         raise ConfigurationError(SOURCE, problems)
     return config
+
+
+def _server_file_problems(parameters: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the files of keys and certificates, before a model is loaded."""
+    names = ('api_key_file', 'tls_certificate', 'tls_key')
+    files = {name: parameters[name] for name in names if isinstance(parameters.get(name), str)}
+    try:
+        Exposure.load(validate(ServerConfig, files, SOURCE))
+    except ConfigurationError as error:
+        return list(error.problems)
+    return []

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -16,10 +15,16 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from openpi_policy_ros.engine import Engine, EngineStopped
-from openpi_policy_ros.errors import InvalidObservation, InvalidOutput, PolicyRosError
+from openpi_policy_ros.errors import (
+    InvalidObservation,
+    InvalidOutput,
+    NoCapacity,
+    PolicyRosError,
+)
 from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
+from openpi_policy_ros.server.codec_pool import CodecPool
 from openpi_policy_ros.server.exchange import Exchange
-from openpi_policy_ros.server.log import BoundedLog, LogBudget
+from openpi_policy_ros.server.log import BoundedLog, LogBudget, one_line
 from openpi_policy_ros.server.traffic import Traffic
 from openpi_policy_ros.wire import InvalidPayload, Session
 
@@ -30,6 +35,7 @@ CLIENT_AT_FAULT = {
     1009: "resize images to the handshake's image_resolution before sending",
 }
 """Close codes with which the WebSocket layer gives up on a client, and the remedy."""
+TRY_AGAIN_LATER = 1013
 INLINE_REPLY = 64 * 1024
 """Bytes of output up to which encoding (a few microseconds) is cheaper than another thread."""
 
@@ -46,15 +52,17 @@ class Shared:
         traffic: counts.
         draining: True once the server stops: a conversation ends after its current reply.
         conversations: those that are open, and the tasks they run in.
+        request_timeout: seconds until a request is answered with an error, 0 = never.
 
     """
 
     engine: Engine
-    codec_pool: Executor
+    codec_pool: CodecPool
     log: BoundedLog
     traffic: Traffic = field(default_factory=Traffic)
     draining: bool = False
     conversations: dict[Conversation, asyncio.Task[None]] = field(default_factory=dict)
+    request_timeout: float = 0.0
 
 
 class Conversation:
@@ -92,6 +100,7 @@ class Conversation:
         self._count = 0
         self._failures = 0
         self._previous_total: float | None = None
+        self._no_capacity = False
 
     async def run(self) -> None:
         """Greet, then answer frame after frame; returns when the connection is over."""
@@ -106,10 +115,13 @@ class Conversation:
                 )
                 await self._socket.close()
                 return
-            while not self._shared.draining:
+            while not self._shared.draining and not self._no_capacity:
                 # Nothing here may hold the frame or what came of it while waiting for the next.
                 await self._answer(await self._receive())
-            await self._socket.close(SERVICE_RESTART, 'server restarts')
+            if self._no_capacity:
+                await self._socket.close(TRY_AGAIN_LATER, 'no memory for another session')
+            else:
+                await self._socket.close(SERVICE_RESTART, 'server restarts')
         except ConnectionClosed as closed:
             # A code that the client sent first is merely echoed.
             remedy = CLIENT_AT_FAULT.get(closed.sent.code) if closed.sent is not None else None
@@ -162,14 +174,19 @@ class Conversation:
         self._shared.traffic.add('requests')
         exchange = Exchange(self._session, self._shared.engine, self._shared.traffic)
         self._exchange = exchange
-        self._shared.codec_pool.submit(exchange.run, frame)
+        self._shared.codec_pool.hand_over(exchange.run, frame)
         # A 64 MiB frame would otherwise live on beside what was decoded from it.
         del frame
         if self._closed.done():
             exchange.abandon()
+        timer = None
+        if self._shared.request_timeout:
+            timer = self._loop.call_later(self._shared.request_timeout, exchange.expire)
         try:
             await exchange.over()
         finally:
+            if timer is not None:
+                timer.cancel()
             exchange.abandon()
             self._exchange = None
         reply = await self._reply(exchange)
@@ -186,11 +203,15 @@ class Conversation:
             who = 'client went away' if self._ending is None else 'connection was closed'
             self._note(logging.INFO, f'{who} during inference; result dropped')
             return None
-        request, future = exchange.request, exchange.future
-        if request is None or future is None:
+        if exchange.reset:
             reply, keys = self._session.reset()
             self._free(keys)
             return reply
+        if exchange.expired:
+            return self._late(exchange.request)
+        request, future = exchange.request, exchange.future
+        assert request is not None, 'decoded, no reset, and not given up'
+        assert future is not None
         # Asked for, not raised: a raised one would hold this frame and the request with it.
         failure = future.exception()
         if failure is not None:
@@ -221,28 +242,50 @@ class Conversation:
         self._shared.traffic.add('invalid_payloads')
         if isinstance(error, InvalidPayload):
             self._note(logging.WARNING, f'invalid payload: {error}')
-        else:
-            self._note(logging.ERROR, f'decoding failed: {error!r}', error)
-        return self._session.invalid()
+            return self._session.invalid(self._request_id, one_line(str(error)))
+        self._note(logging.ERROR, f'decoding failed: {error!r}', error)
+        return self._session.invalid(self._request_id)
 
     def _fail(self, request: InferenceRequest, error: BaseException) -> bytes | str:
         """Log why a request failed and return what the client may know of it."""
         self._failures += 1
         self._shared.traffic.add('failures')
         ours = isinstance(error, PolicyRosError)
-        client_error = isinstance(error, (InvalidObservation, EngineStopped))
-        kind = {InvalidObservation: 'invalid observation', InvalidOutput: 'invalid output'}.get(
-            type(error), 'inference failed'
-        )
+        expected = isinstance(error, (InvalidObservation, EngineStopped, NoCapacity))
+        kind = {
+            InvalidObservation: 'invalid observation',
+            InvalidOutput: 'invalid output',
+            NoCapacity: 'no capacity',
+        }.get(type(error), 'inference failed')
         self._note(
-            logging.WARNING if client_error else logging.ERROR,
+            logging.WARNING if expected else logging.ERROR,
             f'session={request.session}: {kind}: {error if ours else repr(error)}',
             None if ours else error,
         )
-        return self._session.failed()
+        # A session that lives keeps its connection, whoever was refused in the same call.
+        self._no_capacity = isinstance(error, NoCapacity) and request.reset
+        told = one_line(str(error)) if isinstance(error, InvalidObservation) else ''
+        return self._session.failed(self._request_id, told)
+
+    def _late(self, request: InferenceRequest | None) -> bytes | str:
+        """Log that a request's time is up and return what the client may know of it."""
+        self._failures += 1
+        self._shared.traffic.add('failures')
+        told = f'no answer within the request timeout of {self._shared.request_timeout:g} s'
+        session = f'session={request.session}: ' if request is not None else ''
+        self._note(
+            logging.WARNING,
+            f'{session}{told}; a call that runs is not cut, and its result dropped',
+        )
+        return self._session.failed(self._request_id, told)
+
+    @property
+    def _request_id(self) -> str:
+        """Return the name of the current request in log lines."""
+        return f'{self._name}-{self._count}'
 
     def _note(self, level: int, text: str, error: BaseException | None = None) -> None:
-        self._log.write(level, f'req={self._name}-{self._count}: {text}', error)
+        self._log.write(level, f'req={self._request_id}: {text}', error)
 
     def _free(self, keys: Iterable[SessionKey]) -> None:
         for key in keys:

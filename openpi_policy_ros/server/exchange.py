@@ -28,8 +28,10 @@ class Exchange:
 
     Attributes:
         undecodable: why the frame is no request; None if it is one.
-        request: what was submitted; None for a reset.
-        future: the engine's answer, done unless the client went away; None for a reset.
+        reset: whether the frame asks for a reset; nothing is submitted then.
+        expired: whether its time was up before the answer came; the answer is dropped.
+        request: what was submitted; None if nothing was.
+        future: the engine's answer, done unless given up before; None if nothing was submitted.
         submitted: when, in ``perf_counter`` seconds.
 
     """
@@ -42,6 +44,8 @@ class Exchange:
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._abandoned = False
         self.undecodable: Exception | None = None
+        self.reset = False
+        self.expired = False
         self.request: InferenceRequest | None = None
         self.future: Future[ActionChunk] | None = None
         self.submitted = 0.0
@@ -64,7 +68,10 @@ class Exchange:
         began = perf_counter()
         command = self._session.decode(frame)
         self._traffic.time('decode', perf_counter() - began)
-        if isinstance(command, Reset) or self._abandoned:
+        if isinstance(command, Reset):
+            self.reset = True
+            return
+        if self._abandoned:
             return
         self.request, keys = self._session.begin(command)
         for key in keys:
@@ -78,8 +85,14 @@ class Exchange:
             self.future.cancel()
             _wake(self._loop, self._over)
 
+    def expire(self) -> None:
+        """Give up: the client gets an error in its place. Nothing, if the answer is there."""
+        if self.future is None or not self.future.done():
+            self.expired = True
+            self.abandon()
+
     def abandon(self) -> None:
-        """Give up: the client is gone. A request not started is withdrawn, a result dropped."""
+        """Give up: nobody waits. A request not started is withdrawn, a result dropped."""
         self._abandoned = True
         if self.future is not None:
             self.future.cancel()

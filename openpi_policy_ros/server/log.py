@@ -16,11 +16,18 @@ LOG = logging.getLogger('openpi_policy_ros.server')
 MAX_LINE = 2000
 """Characters of one line's text; client-controlled names end up in it."""
 
-_CONTROL = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_QUOTED_HEADER = re.compile(r'invalid HTTP header.*', re.DOTALL)
+
+SECRET_HEADERS = ('authorization', 'proxy-authorization', 'cookie')
+
+_CONTROL = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` without line breaks or control characters, at most ``MAX_LINE`` long."""
+    """Return ``text`` without line breaks, control characters or what UTF-8 does not know.
+
+    At most ``MAX_LINE`` long.
+    """
     if len(text) > MAX_LINE:
         text = f'{text[:MAX_LINE]}… ({len(text)} characters)'
     return _CONTROL.sub(lambda match: f'\\x{ord(match.group()):02x}', text)
@@ -83,6 +90,17 @@ class BoundedLog:
         LOG.log(level, '%s%s', one_line(text), note, exc_info=error)
 
 
+def _without_keys(args: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the arguments of a debug line without what may be an API key."""
+    if args and str(args[0]).lower() in SECRET_HEADERS:
+        return (args[0], *('(not logged)' for _ in args[1:]))
+    # The path of a request line; its query is where some put a key.
+    return tuple(
+        one.partition('?')[0] if isinstance(one, str) and one.startswith('/') else one
+        for one in args
+    )
+
+
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:
@@ -104,12 +122,15 @@ class WebsocketsLogger(_Adapter):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Pass debug on, drop routine, bound the rest."""
         if level <= logging.DEBUG:
-            super().log(level, msg, *args, **kwargs)
+            # A traceback from the HTTP parser ends with the header it did not like.
+            kwargs.pop('exc_info', None)
+            super().log(level, msg, *_without_keys(args), **kwargs)
         elif level > logging.INFO:
             text = str(msg) % args if args else str(msg)
             error = kwargs.get('exc_info')
             if error is True:
                 error = sys.exc_info()[1]
             if isinstance(error, BaseException):
-                text = f'{text}: {error!r}'
+                # Some versions quote the header they do not like, which may hold an API key.
+                text = f'{text}: {_QUOTED_HEADER.sub("invalid HTTP header", repr(error))}'
             self._bounded.write(logging.WARNING, f'websockets: {text}')

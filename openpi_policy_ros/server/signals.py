@@ -12,6 +12,7 @@ from types import FrameType
 
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.engine import Engine
+from openpi_policy_ros.server.exposure import Exposure
 from openpi_policy_ros.server.log import LOG
 from openpi_policy_ros.server.thread import ServerThread
 
@@ -19,7 +20,10 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def serve_until_signal(
-    engine: Engine, config: ServerConfig, on_listening: Callable[[int], None] | None = None
+    engine: Engine,
+    config: ServerConfig,
+    on_listening: Callable[[int], None] | None = None,
+    exposure: Exposure | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and return. Main thread only.
 
@@ -27,15 +31,16 @@ def serve_until_signal(
 
     Args:
         engine: started; not closed here.
-        config: where to listen, and the timeouts.
+        config: where and how to listen.
         on_listening: called with the bound port once clients can connect.
+        exposure: see ``ServerThread``.
 
     Raises:
-        ConfigurationError: host and port cannot be bound.
+        ConfigurationError: see ``ServerThread.start``.
         RuntimeError: the server's thread ended by itself (the log says why).
 
     """
-    server = ServerThread(engine, config)
+    server = ServerThread(engine, config, exposure)
     stop = threading.Event()
 
     def handle(number: int, _: FrameType | None) -> None:

@@ -11,8 +11,8 @@ import itertools
 import logging
 import socket
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from ipaddress import ip_address
+from concurrent.futures import Future
+from http import HTTPStatus
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
@@ -21,9 +21,14 @@ from websockets.http11 import Request, Response
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.server.admission import Admission
+from openpi_policy_ros.server.codec_pool import CodecPool
 from openpi_policy_ros.server.conversation import SERVICE_RESTART, Conversation, Shared
-from openpi_policy_ros.server.http import reply_to
+from openpi_policy_ros.server.exposure import Exposure
+from openpi_policy_ros.server.heap import keep_freed_memory
+from openpi_policy_ros.server.http import HttpReply, full, reply_to
 from openpi_policy_ros.server.log import LOG, BoundedLog, LogBudget, WebsocketsLogger
+from openpi_policy_ros.server.loop import Runner, runner
 from openpi_policy_ros.server.traffic import ServerStats, Traffic
 from openpi_policy_ros.wire import Dialect, Session, dialect_for_path
 
@@ -42,13 +47,19 @@ class ServerThread:
 
     Args:
         engine: started; it stays the caller's and is not closed by ``stop``.
-        config: where to listen, and the timeouts.
+        config: where and how to listen.
+        exposure: keys and certificate, where they were read before; None = read them at ``start``.
 
     """
 
-    def __init__(self, engine: Engine, config: ServerConfig) -> None:
+    def __init__(
+        self, engine: Engine, config: ServerConfig, exposure: Exposure | None = None
+    ) -> None:
         self._engine = engine
         self._config = config
+        self._given_exposure = exposure
+        self._exposure = Exposure()
+        self._aliases = {path: Dialect[name.upper()] for path, name in config.aliases.items()}
         self._traffic = Traffic()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,16 +77,23 @@ class ServerThread:
         Raises:
             RuntimeError: the engine is not started (a client must never wait for a warm-up), or
                 this server was started before.
-            ConfigurationError: host and port cannot be bound; says which, why and what to do.
+            ConfigurationError: host and port cannot be bound, the event loop is not installed, or
+                a file of keys or certificates is wrong; says which, why and what to do.
 
         """
         if not self._engine.started:
             raise RuntimeError('start the engine before the server: it must be warmed up')
         if self._thread is not None:
             raise RuntimeError('a ServerThread starts once; make a new one')
+        run = runner(self._config.event_loop)
+        if self._config.heap == 'keep' and not keep_freed_memory():
+            LOG.debug('no glibc here: memory of frames is not kept')
+        self._exposure = self._given_exposure or Exposure.load(self._config)
+        for note in self._exposure.notes:
+            LOG.warning('%s', note)
         bound: Future[int] = Future()
         self._thread = threading.Thread(
-            target=self._run, args=(bound,), name='openpi-server', daemon=True
+            target=self._run, args=(run, bound), name='openpi-server', daemon=True
         )
         self._thread.start()
         return bound.result()
@@ -98,9 +116,9 @@ class ServerThread:
         """Return counts and codec times so far; thread-safe."""
         return self._traffic.stats()
 
-    def _run(self, bound: Future[int]) -> None:
+    def _run(self, run: Runner, bound: Future[int]) -> None:
         try:
-            asyncio.run(self._main(bound))
+            run(self._main(bound))
         except BaseException as error:
             if bound.done():
                 LOG.critical('the server died; clients cannot connect any more', exc_info=True)
@@ -110,9 +128,15 @@ class ServerThread:
     async def _main(self, bound: Future[int]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        with ThreadPoolExecutor(CODEC_THREADS, thread_name_prefix='codec') as pool:
+        with CodecPool(CODEC_THREADS) as pool:
             log = BoundedLog(LogBudget(burst=200, per_second=5.0))
-            shared = Shared(self._engine, pool, log, self._traffic)
+            shared = Shared(
+                self._engine,
+                pool,
+                log,
+                self._traffic,
+                request_timeout=self._config.request_timeout,
+            )
             server = await self._listen(shared)
             port: int = server.sockets[0].getsockname()[1]
             self._announce(server)
@@ -126,21 +150,38 @@ class ServerThread:
         async def handler(connection: ServerConnection) -> None:
             await self._converse(connection, shared)
 
-        def answer_http(_: ServerConnection, request: Request) -> Response | None:
+        admission = Admission(self._config.max_connections)
+        # Who knocks and is not let in must not use up the lines of those who were.
+        refused = BoundedLog(LogBudget(burst=20, per_second=1.0), parent=shared.log)
+
+        def refuse(connection: ServerConnection, reply: HttpReply) -> Response:
+            if reply.refusal:
+                refused.write(
+                    logging.WARNING,
+                    f'{_peer(connection)}: refused ({reply.status.value}): {reply.refusal}',
+                )
+            return _response(reply)
+
+        def answer_http(connection: ServerConnection, request: Request) -> Response | None:
+            keys = self._exposure.keys
             reply = reply_to(
-                request.path, self._engine.spec, self._not_ready(shared), shared.draining
+                request.path,
+                self._engine.spec,
+                self._not_ready(shared),
+                shared.draining,
+                aliases=self._aliases,
+                key_problem=keys.refusal(request.headers.get_all('Authorization'))
+                if keys is not None
+                else None,
             )
-            if reply is None:
+            return None if reply is None else refuse(connection, reply)
+
+        def admit(connection: ServerConnection, _: Request, response: Response) -> Response | None:
+            if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
                 return None
-            body = reply.body.encode()
-            headers = Headers(
-                {
-                    'Content-Type': reply.content_type,
-                    'Content-Length': str(len(body)),
-                    'Connection': 'close',
-                }
-            )
-            return Response(reply.status.value, reply.status.phrase, headers, body)
+            if admission.admit(connection.wait_closed):
+                return None
+            return refuse(connection, full(self._config.max_connections))
 
         host, port = self._config.host, self._config.port
         # A name such as localhost has an address per family, and a free port would be another one
@@ -153,6 +194,8 @@ class ServerThread:
                 port,
                 family=family,
                 process_request=answer_http,
+                process_response=admit,
+                ssl=self._exposure.tls,
                 # Deflating images costs ten times all the rest.
                 compression=None,
                 max_size=MAX_SIZE,
@@ -170,20 +213,27 @@ class ServerThread:
 
     async def _converse(self, connection: ServerConnection, shared: Shared) -> None:
         assert connection.request is not None
-        dialect = dialect_for_path(connection.request.path)
+        dialect = dialect_for_path(connection.request.path, self._aliases)
         assert dialect is not None, 'answer_http refused it'
         if shared.draining:
             await connection.close(SERVICE_RESTART, 'server restarts')
             return
         name = f'c{next(self._names)}'
-        peer = ':'.join(str(part) for part in (connection.remote_address or ('?',))[:2])
-        shared.log.write(logging.INFO, f'{name}: {peer} connected to {connection.request.path}')
+        # Without the query, where somebody may have put a key.
+        path = connection.request.path.partition('?')[0]
+        shared.log.write(logging.INFO, f'{name}: {_peer(connection)} connected to {path}')
         idle_timeout = (
             self._config.idle_timeout
             if dialect is Dialect.OPENPI
             else self._config.root_idle_timeout
         )
-        session = Session(dialect, name, self._engine.spec.handshake)
+        session = Session(
+            dialect,
+            name,
+            self._engine.spec.handshake,
+            bare_replies=self._config.root_reply == 'array',
+            error_detail=self._config.error_detail,
+        )
         conversation = Conversation(connection, session, name, idle_timeout, shared)
         task = asyncio.current_task()
         assert task is not None
@@ -245,17 +295,33 @@ class ServerThread:
         for listening in server.sockets:
             host, port = listening.getsockname()[:2]
             LOG.info(
-                'listening on ws://%s: OpenPI clients on %s, stock clients on %s',
+                'listening on %s://%s: OpenPI clients on %s, stock clients on %s%s',
+                self._exposure.scheme,
                 f'[{host}]:{port}' if ':' in host else f'{host}:{port}',
                 Dialect.OPENPI.value,
                 Dialect.STOCK.value,
+                '' if self._exposure.keys is None else ', with an API key',
             )
-            if not ip_address(host.partition('%')[0]).is_loopback:
-                LOG.warning(
-                    '%s is reachable from the network: whoever can connect can use the policy; '
-                    'keep it behind a firewall, or listen on 127.0.0.1',
-                    host,
-                )
+            warning = self._exposure.warning(host)
+            if warning is not None:
+                LOG.warning('%s', warning)
+
+
+def _peer(connection: ServerConnection) -> str:
+    return ':'.join(str(part) for part in (connection.remote_address or ('?',))[:2])
+
+
+def _response(reply: HttpReply) -> Response:
+    body = reply.body.encode()
+    headers = Headers(
+        {
+            'Content-Type': reply.content_type,
+            'Content-Length': str(len(body)),
+            'Connection': 'close',
+            **reply.headers,
+        }
+    )
+    return Response(reply.status.value, reply.status.phrase, headers, body)
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> ConfigurationError:

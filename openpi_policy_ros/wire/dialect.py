@@ -9,17 +9,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from openpi_policy_ros.configuration.paths import OPENPI_PATH, STOCK_PATH
 from openpi_policy_ros.policies.base import ACTIONS, INFER, ActionChunk
 from openpi_policy_ros.wire.codec import packb
 from openpi_policy_ros.wire.handshake import Greeting, roboarena_keys
 
-OPENPI_PATH = '/v1/realtime/robot/openpi'
-STOCK_PATH = '/'
-
 INVALID_PAYLOAD = 'Invalid request payload'
 INFERENCE_ERROR = 'Internal inference error'
 
-_RESET_DONE = 'reset successful'
+RESET_DONE = 'reset successful'
 
 
 class Dialect(enum.Enum):
@@ -45,19 +43,22 @@ class Dialect(enum.Enum):
             return Greeting(json.dumps(refusal), close=True)
         return Greeting(packb(dict(declared)))
 
-    def reply(self, chunk: ActionChunk, server_timing_ms: Mapping[str, float]) -> bytes:
+    def reply(
+        self, chunk: ActionChunk, server_timing_ms: Mapping[str, float], *, bare: bool = False
+    ) -> bytes:
         """Return the frame that carries ``chunk``.
 
         Args:
             chunk: a checked answer of the policy.
             server_timing_ms: ``infer_ms`` and, from the second request on, ``prev_total_ms``;
                 only the stock dialect sends it.
+            bare: also the stock dialect replies in the form of the OpenPI path, without timings.
 
         Raises:
             UnsupportedValue: an output has a dtype that is refused on the wire.
 
         """
-        if self is Dialect.OPENPI:
+        if bare or self is Dialect.OPENPI:
             if set(chunk.outputs) == {ACTIONS}:
                 return packb(chunk.actions)
             return packb(dict(chunk.outputs))
@@ -78,17 +79,30 @@ class Dialect(enum.Enum):
     def reset_reply(self) -> bytes | str:
         """Return the answer to a reset."""
         if self is Dialect.STOCK:
-            return _RESET_DONE
-        return packb({'status': _RESET_DONE})
+            return RESET_DONE
+        return packb({'status': RESET_DONE})
 
-    def error(self, message: str) -> bytes | str:
-        """Return an error frame; the stock client raises on text and takes maps for actions."""
+    def error(self, message: str, details: Mapping[str, str] | None = None) -> bytes | str:
+        """Return an error frame; the stock client raises on text and takes maps for actions.
+
+        Args:
+            message: one of the generic ones.
+            details: further keys of the map; the stock dialect's text has no place for them.
+
+        """
         if self is Dialect.STOCK:
             return message
-        return packb({'type': 'error', 'message': message})
+        return packb({'type': 'error', 'message': message, **(details or {})})
 
 
-def dialect_for_path(path: str) -> Dialect | None:
-    """Return the dialect of a request path (its query ignored), None = not found."""
+def dialect_for_path(path: str, aliases: Mapping[str, Dialect] | None = None) -> Dialect | None:
+    """Return the dialect of a request path (its query ignored), None = not found.
+
+    Args:
+        path: as in the request line.
+        aliases: further paths.
+
+    """
     bare = path.partition('?')[0]
-    return next((dialect for dialect in Dialect if dialect.value == bare), None)
+    own = next((dialect for dialect in Dialect if dialect.value == bare), None)
+    return own or (aliases or {}).get(bare)

@@ -43,6 +43,9 @@ _MAX_ARRAY_BYTES = 2**63 - 1
 # overflow: what fits this pattern is one plain type of the size it says.
 _DTYPE = re.compile(r'[<>=|]?[a-zA-Z?][a-zA-Z_]{0,15}\d{0,8}(\[\d{0,9}[a-zA-Z]{1,2}\])?')
 
+USUAL = {text.encode(): np.dtype(text) for text in ('|u1', '<f4', '<f8', '<i4', '<i8', '|b1')}
+"""What nearly every array is, by its dtype text: no need to look closer."""
+
 _OPENPI_ARRAY = frozenset({'__ndarray__', 'data', 'dtype', 'shape'})
 _OPENPI_SCALAR = frozenset({'__npgeneric__', 'data', 'dtype'})
 _LEGACY_ARRAY = frozenset({'nd', 'type', 'kind', 'data', 'shape'})
@@ -70,13 +73,13 @@ def decode(mapping: Mapping[str, Any]) -> Any | None:
     keys = mapping.keys()
     if '__ndarray__' in mapping:
         if keys == _OPENPI_ARRAY and _is_bool(mapping['__ndarray__'], True):
-            return _array(_dtype(mapping['dtype']), mapping['shape'], mapping['data'])
+            return make_array(_dtype(mapping['dtype']), mapping['shape'], mapping['data'])
     elif '__npgeneric__' in mapping:
         if keys == _OPENPI_SCALAR and _is_bool(mapping['__npgeneric__'], True):
             return _native_scalar(_dtype(mapping['dtype']), mapping['data'])
     elif 'nd' in mapping:
         if keys == _LEGACY_ARRAY and _is_bool(mapping['nd'], True):
-            return _array(_legacy_dtype(mapping), mapping['shape'], mapping['data'])
+            return make_array(_legacy_dtype(mapping), mapping['shape'], mapping['data'])
         if keys in _LEGACY_SCALARS and _is_bool(mapping['nd'], False):
             return _first_element(_legacy_dtype(mapping), mapping)
     elif keys == _COMPLEX and _is_bool(mapping['complex'], True):
@@ -202,7 +205,8 @@ def _bytes(value: object) -> memoryview:
     return memoryview(value)
 
 
-def _array(dtype: np.dtype[Any], shape: object, data: object) -> npt.NDArray[Any]:
+def make_array(dtype: np.dtype[Any], shape: object, data: object) -> npt.NDArray[Any]:
+    """Return an accepted dtype's array; ``shape`` and ``data`` as in ``decode``, and checked."""
     axes, size = _shape(shape, dtype)
     buffer = _bytes(data)
     if len(buffer) != size:
@@ -216,7 +220,7 @@ def _array(dtype: np.dtype[Any], shape: object, data: object) -> npt.NDArray[Any
 def _first_element(dtype: np.dtype[Any], mapping: Mapping[str, Any]) -> np.generic:
     buffer = _bytes(mapping['data'])
     if 'shape' in mapping:
-        array = _array(dtype, mapping['shape'], buffer)
+        array = make_array(dtype, mapping['shape'], buffer)
     elif len(buffer) % dtype.itemsize:
         raise InvalidPayload(
             f'scalar data of {len(buffer)} bytes',

@@ -46,6 +46,13 @@ _NUMBERS = {
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 _BINARY = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _TEXT = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+_SHORT = frozenset((0xC4, 0xD9))
+"""Binary and text with one byte of length."""
+_SHORT_TEXT = 4096
+# What openpi's client writes around an array's data, its length, its dtype and its shape.
+_ARRAY_HEAD = b'\xc4\x0b__ndarray__\xc3\xc4\x04data'
+_ARRAY_DTYPE = b'\xc4\x05dtype\xa3'
+_ARRAY_SHAPE = b'\xc4\x05shape'
 _LISTS = {0xDC: 2, 0xDD: 4}
 _MAPS = {0xDE: 2, 0xDF: 4}
 _EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8))
@@ -79,10 +86,11 @@ class Reader:
         return value
 
     def _value(self, depth: int) -> Any:
-        if self._at >= len(self._frame):
+        at = self._at
+        if at >= len(self._frame):
             self._refuse_truncated()
-        code = self._frame[self._at]
-        self._at += 1
+        code = self._frame[at]
+        self._at = at + 1
         if code < 0x80:
             return code
         if code < 0x90:
@@ -125,6 +133,10 @@ class Reader:
 
     def _map(self, count: int, depth: int) -> Any:
         self._open('map', count, MAX_MAP_ENTRIES, 2 * count, depth)
+        if count == 4 and self._frame.startswith(_ARRAY_HEAD, self._at):
+            array = self._usual_array(depth)
+            if array is not None:
+                return array
         mapping: dict[str, Any] = {}
         for _ in range(count):
             key = self._key(depth)
@@ -143,7 +155,55 @@ class Reader:
             mapping[key] = _owned(item)
         return mapping
 
+    def _usual_array(self, depth: int) -> Any:
+        """Return the array of a map that openpi's client wrote, byte for byte in its order.
+
+        None, and nothing read, if anything in it is unusual: the long way then finds out what. It
+        is most of every real frame, and this way costs a third.
+        """
+        frame, began = self._frame, self._at
+        at = began + len(_ARRAY_HEAD)
+        size = _BINARY.get(frame[at]) if at < len(frame) else None
+        if size is None:
+            return None
+        start = at + 1 + size
+        end = start + int.from_bytes(frame[at + 1 : start], 'big')
+        if not frame.startswith(_ARRAY_DTYPE, end):
+            return None
+        at = end + len(_ARRAY_DTYPE)
+        dtype = markers.USUAL.get(frame[at : at + 3])
+        if dtype is None or not frame.startswith(_ARRAY_SHAPE, at + 3):
+            return None
+        self._at = at + 3 + len(_ARRAY_SHAPE)
+        self._path.append('shape')
+        shape = self._value(depth + 1)
+        self._path.pop()
+        try:
+            return markers.make_array(dtype, shape, self._view[start:end])
+        except InvalidPayload as error:
+            self._refuse(error.what, expected=error.expected, remedy=error.remedy)
+
     def _key(self, depth: int) -> str:
+        # Almost every key is short text or, from openpi's client, short binary: its own way, as
+        # keys are most of what is read here.
+        frame, at = self._frame, self._at
+        if at + 1 < len(frame):
+            code = frame[at]
+            start = end = 0
+            if 0xA0 <= code < 0xC0:
+                start = at + 1
+                end = start + code - 0xA0
+            elif code in _SHORT:
+                start = at + 2
+                end = start + frame[at + 1]
+            if start and end <= len(frame):
+                try:
+                    text = frame[start:end].decode()
+                except UnicodeDecodeError:
+                    pass  # Told below, with its place.
+                else:
+                    self._at = end
+                    return text
         key = self._value(depth + 1)
         if isinstance(key, memoryview):
             try:
@@ -155,9 +215,14 @@ class Reader:
         return key
 
     def _text(self, length: int) -> str:
-        data = self._take(length)
+        start, end = self._at, self._at + length
+        if end > len(self._frame):
+            self._refuse_truncated()
+        self._at = end
         try:
-            return str(data, 'utf-8')
+            # A view of short text costs more than its copy; long text is not copied twice.
+            text = self._frame[start:end] if length <= _SHORT_TEXT else self._view[start:end]
+            return str(text, 'utf-8')
         except UnicodeDecodeError as error:
             self._refuse(
                 f'text that is not UTF-8 ({error.reason} at byte {error.start})',
@@ -186,7 +251,11 @@ class Reader:
             self._refuse_truncated()
 
     def _length(self, size: int) -> int:
-        return int.from_bytes(self._take(size), 'big')
+        start, end = self._at, self._at + size
+        if end > len(self._frame):
+            self._refuse_truncated()
+        self._at = end
+        return int.from_bytes(self._frame[start:end], 'big')
 
     def _take(self, size: int) -> memoryview:
         start, end = self._at, self._at + size

@@ -29,7 +29,13 @@ class Session:
     """
 
     def __init__(
-        self, dialect: Dialect, connection: str, handshake: Mapping[str, Any] | None
+        self,
+        dialect: Dialect,
+        connection: str,
+        handshake: Mapping[str, Any] | None,
+        *,
+        bare_replies: bool = False,
+        error_detail: bool = False,
     ) -> None:
         """Start a connection.
 
@@ -37,11 +43,15 @@ class Session:
             dialect: of the path the client asked for.
             connection: name of this connection, unique in the process.
             handshake: the policy's ``policy_server_config``; None = it declares none.
+            bare_replies: see ``Dialect.reply``.
+            error_detail: let ``failed`` and ``invalid`` pass on what they are told.
 
         """
         self._dialect = dialect
         self._connection = connection
         self._handshake = handshake
+        self._bare_replies = bare_replies
+        self._error_detail = error_detail
         self._current: SessionKey | None = None
         self._has_succeeded = False
 
@@ -95,22 +105,35 @@ class Session:
             UnsupportedValue: the chunk has no form on the wire; the call then does not count.
 
         """
-        frame = self._dialect.reply(chunk, server_timing_ms)
+        frame = self._dialect.reply(chunk, server_timing_ms, bare=self._bare_replies)
         if request.session == self._current:
             self._has_succeeded = True
         return frame
 
-    def failed(self) -> bytes | str:
-        """Return the answer to a request whose inference failed, whatever the reason."""
-        return self._dialect.error(INFERENCE_ERROR)
+    def failed(self, request_id: str = '', detail: str = '') -> bytes | str:
+        """Return the answer to a request whose inference failed, whatever the reason.
 
-    def invalid(self) -> bytes | str:
-        """Return the answer to a frame that ``decode`` refused."""
-        return self._dialect.error(INVALID_PAYLOAD)
+        Args:
+            request_id: names the request in the log; only sent with ``error_detail``.
+            detail: our own words about what was wrong with the request, '' = it was not at fault;
+                only sent with ``error_detail``. Never the text of a foreign exception.
+
+        """
+        return self._error(INFERENCE_ERROR, request_id, detail)
+
+    def invalid(self, request_id: str = '', detail: str = '') -> bytes | str:
+        """Return the answer to a frame that ``decode`` refused; arguments as of ``failed``."""
+        return self._error(INVALID_PAYLOAD, request_id, detail)
 
     def close(self) -> list[SessionKey]:
         """Return the keys to free when the connection has ended; later calls return none."""
         return self._leave()
+
+    def _error(self, message: str, request_id: str, detail: str) -> bytes | str:
+        if not self._error_detail:
+            return self._dialect.error(message)
+        told = {'request_id': request_id, 'detail': detail}
+        return self._dialect.error(message, {key: text for key, text in told.items() if text})
 
     def _leave(self) -> list[SessionKey]:
         freed = [self._current] if self._current else []

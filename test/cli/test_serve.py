@@ -9,6 +9,7 @@ import queue
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -20,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import trustme
 from openpi_client import msgpack_numpy
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 LONGEST = 60.0
@@ -196,6 +198,11 @@ def test_a_port_in_use_is_refused_with_what_to_do(openpi_policy):
         (['--model', 'm', '--robot', 'driod'], "'driod' is not shipped, did you mean 'droid'?"),
         (['--model', 'm', '--policy', 'pio'], "'pio' is not shipped, did you mean 'pi0'?"),
         (['--model', 'm', '--policy', './none.yaml'], 'none.yaml does not exist'),
+        (
+            ['--model', 'sleepy', '--api-key-file', './no-keys'],
+            'api_key_file: ./no-keys: No such file',
+        ),
+        (['--model', 'm', '--path-aliases', '/healthz -> openpi'], '/healthz is served already'),
     ],
 )
 def test_refusals_are_one_message_and_status_2(openpi_policy, arguments, message):
@@ -204,6 +211,35 @@ def test_refusals_are_one_message_and_status_2(openpi_policy, arguments, message
     command.wait_log(message)
     assert command.out.empty()
     assert not any('Traceback' in line for line in command.log)
+
+
+def test_keys_and_tls_are_read_from_files_and_the_environment(openpi_policy, tmp_path, monkeypatch):
+    authority = trustme.CA()
+    authority.issue_cert('127.0.0.1').private_key_and_cert_chain_pem.write_to_path(
+        tmp_path / 'server.pem'
+    )
+    monkeypatch.setenv('OPENPI_API_KEY', 'key-0123456789abcdef')
+    options = ('--tls-certificate', 'server.pem', '--max-connections', '1')
+    command = serve(openpi_policy, 'echo', *options, '--path-aliases', '/a -> openpi')
+    address = command.out.get(timeout=LONGEST).removeprefix('listening on ')
+    assert address.startswith('wss://127.0.0.1:')
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    headers = {'Authorization': 'Api-Key key-0123456789abcdef'}
+    with pytest.raises(InvalidStatus, match='401'), connect(f'{address}/a', ssl=trust):
+        pass
+    with connect(f'{address}/a', ssl=trust, additional_headers=headers) as client:
+        client.recv(timeout=20)
+        client.send(msgpack_numpy.packb({'value': 3.0}))
+        assert msgpack_numpy.unpackb(client.recv(timeout=20))[0, 0] == 3.0
+        with (
+            pytest.raises(InvalidStatus, match='503'),
+            connect(address, ssl=trust, additional_headers=headers),
+        ):
+            pass
+    command.signal(signal.SIGTERM)
+    assert command.wait() == 0
+    assert not any('key-0123456789abcdef' in line for line in command.log)
 
 
 def test_a_made_checkpoint_is_served(openpi_policy, tmp_path):

@@ -17,6 +17,7 @@ from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.policies.base import Policy
 from openpi_policy_ros.server import ServerThread
+from openpi_policy_ros.server.access import KEY_VARIABLE
 from openpi_policy_ros.wire import Dialect
 
 
@@ -53,6 +54,11 @@ class Loopback:
             self.policy.release(1000)
         self.server.stop()
         self.engine.close(WAIT)
+
+
+@pytest.fixture(autouse=True)
+def _no_key_of_the_developers_own(monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
 
 
 @pytest.fixture

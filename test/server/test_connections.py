@@ -138,7 +138,8 @@ def test_an_idle_connection_holds_nothing_of_its_last_frame(loopback, monkeypatc
 
     monkeypatch.setattr(Session, 'decode', staticmethod(spy))
     policy = FailingPolicy(step)
-    with loopback(policy).client() as client:
+    # With a timer that must not hold it either.
+    with loopback(policy, request_timeout=3 * WAIT).client() as client:
         gc.disable()
         try:
             client.infer(image=np.zeros((480, 640, 3), np.uint8))

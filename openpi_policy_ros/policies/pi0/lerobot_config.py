@@ -21,6 +21,7 @@ from pydantic import ConfigDict, Field
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError
 from openpi_policy_ros.policies.checkpoint_files import read_json
+from openpi_policy_ros.policies.layouts import TYPES
 from openpi_policy_ros.policies.pi0.config import (
     ACTION,
     MAX_STEPS,
@@ -34,6 +35,7 @@ from openpi_policy_ros.policies.pi0.config import (
     VisionSize,
     check_sizes,
 )
+from openpi_policy_ros.policies.problems import Problems
 
 logger = logging.getLogger('openpi_policy_ros.policies.pi0')
 
@@ -117,6 +119,7 @@ def read_config(directory: Path, image_feature_keys: list[str] | None = None) ->
 
     Raises:
         CheckpointError: a file is missing or not JSON, or holds a value that cannot be served.
+        SeveralErrors: several such values.
 
     """
     path = directory / 'config.json'
@@ -125,34 +128,46 @@ def read_config(directory: Path, image_feature_keys: list[str] | None = None) ->
         raise CheckpointError(
             f'{path}: type is {raw.get("type")!r}',
             expected="'pi0'",
-            remedy='choose the policy that serves this type, or pass a π0 checkpoint',
+            remedy=TYPES.get(str(raw.get('type')), 'choose the policy that serves this type')
+            + ', or pass a π0 checkpoint',
         )
-    try:
-        read = validate(_LeRobotConfig, raw, str(path))
-    except ConfigurationError as error:
-        raise CheckpointError(str(error), remedy='mend config.json') from None
-    _refuse_unsupported(raw, path)
     known = _LeRobotConfig.model_fields.keys() | _ONLY.keys() | _IRRELEVANT
     unknown = sorted(raw.keys() - known)
     if unknown:
         logger.warning('%s: fields not known here have no effect: %s', path, ', '.join(unknown))
-    config = _assemble(read, image_feature_keys, path)
-    config = _apply_overrides(config, directory / 'arch_overrides.json')
-    check_sizes(config, directory)
+    problems = Problems()
+    _refuse_unsupported(raw, path, problems)
+    read = None
+    try:
+        read = validate(_LeRobotConfig, raw, str(path))
+    except ConfigurationError as error:
+        problems.add(CheckpointError(str(error), remedy='mend config.json'))
+    config = None
+    if read is not None:
+        with problems.collecting():
+            config = _assemble(read, image_feature_keys, path)
+            config = _apply_overrides(config, directory / 'arch_overrides.json')
+            check_sizes(config, directory)
+    problems.raise_any()
+    assert config is not None
     return config
 
 
-def _refuse_unsupported(raw: Mapping[str, Any], path: Path) -> None:
+def _refuse_unsupported(raw: Mapping[str, Any], path: Path, problems: Problems) -> None:
     for name, (only, why) in _ONLY.items():
         value = raw.get(name)
         if value is not None and value != only:
-            raise CheckpointError(f'{path}: {name} is {value!r}', expected=repr(only), remedy=why)
+            problems.add(
+                CheckpointError(f'{path}: {name} is {value!r}', expected=repr(only), remedy=why)
+            )
     dtype = raw.get('dtype', 'float32')
     if dtype not in ('float32', 'bfloat16'):
-        raise CheckpointError(
-            f'{path}: dtype is {dtype!r}',
-            expected='float32 or bfloat16 (π0 breaks in float16)',
-            remedy='set dtype in config.json; the weights are converted when they are loaded',
+        problems.add(
+            CheckpointError(
+                f'{path}: dtype is {dtype!r}',
+                expected='float32 or bfloat16 (π0 breaks in float16)',
+                remedy='set dtype in config.json; the weights are converted when they are loaded',
+            )
         )
 
 

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.policies.pi0.checkpoint import WEIGHTS
+from openpi_policy_ros.policies.layouts import WEIGHTS
 from openpi_policy_ros.policies.pi0.config import (
     ACTION,
     STATE,

@@ -56,9 +56,11 @@ def preprocess_image(
             expected=f'an aspect ratio that leaves something inside {target[0]}x{target[1]}',
             remedy='send the camera image itself, not a row or a column of it',
         )
-    # A copy: torch cannot wrap read-only arrays or negative strides, which network buffers and
-    # colour flips are.
-    pixels = torch.from_numpy(np.array(image, order='C', copy=True)).to(device)
+    # torch cannot wrap read-only arrays or negative strides, which network buffers and colour flips
+    # are. On a CPU the conversion to float reads them itself, so that their bytes are never
+    # copied; to a GPU the bytes go as they are, a quarter of what floats would be.
+    dtype = np.dtype(np.float32) if device.type == 'cpu' else image.dtype
+    pixels = torch.from_numpy(np.array(image, dtype=dtype, order='C', copy=True)).to(device)
     planes = pixels.permute(2, 0, 1)[None].to(torch.float32)
     if image.dtype == np.uint8:
         planes.div_(255.0)

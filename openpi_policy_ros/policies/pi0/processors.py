@@ -16,6 +16,7 @@ from typing import Any
 
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.checkpoint_files import read_json
+from openpi_policy_ros.policies.problems import Problems
 
 logger = logging.getLogger('openpi_policy_ros.policies.pi0')
 
@@ -38,6 +39,7 @@ class Processing:
     Attributes:
         rename_map: raw observation key → feature.
         action_names: labels of the action columns, or ().
+        steps: names of the steps, those of both files in order.
         modes: (file, feature type, mode) of every normalisation that is not IDENTITY.
         statistics: statistics files named by a step.
         has_normalizer: whether any step says how to normalise.
@@ -46,74 +48,71 @@ class Processing:
 
     rename_map: dict[str, str] = field(default_factory=dict)
     action_names: tuple[str, ...] = ()
+    steps: list[str] = field(default_factory=list)
     modes: list[tuple[str, str, str]] = field(default_factory=list)
     statistics: list[str] = field(default_factory=list)
     has_normalizer: bool = False
 
 
 def read_processing(
-    directory: Path, config_modes: Mapping[str, str], *, override_identity: bool
+    directory: Path, config_modes: Mapping[str, str], problems: Problems
 ) -> Processing:
-    """Return what the checkpoint's processors ask for, all of it supported.
+    """Return what the checkpoint's processors ask for, whether it is supported or not.
 
     Args:
         directory: the checkpoint.
         config_modes: ``normalization_mapping`` of config.json; counts where a processor file is
             missing, or none of them says how to normalise.
-        override_identity: ``normalization: identity`` in the policy file.
-
-    Raises:
-        CheckpointError: a step that is unknown or not supported, or a normalisation.
+        problems: gains every file that cannot be read and every step that is unknown or not
+            supported.
 
     """
     result = Processing()
-    present = [
-        name for name in (PREPROCESSOR, POSTPROCESSOR) if _read_file(directory / name, result)
-    ]
+    paths = [directory / name for name in (PREPROCESSOR, POSTPROCESSOR)]
+    present = [path for path in paths if path.is_file()]
+    for path in present:
+        with problems.collecting():
+            _read_file(path, result, problems)
     if len(present) < 2 or not result.has_normalizer:
         result.modes += [
             ('config.json', kind, mode) for kind, mode in config_modes.items() if mode != 'IDENTITY'
         ]
-    for file, kind, mode in result.modes:
-        if mode not in MODES:
-            raise CheckpointError(
-                f'{directory}: {file} declares the unknown normalisation {mode!r} for {kind}',
-                expected=f'one of {", ".join(MODES)}',
-                remedy='correct the file; what an unknown mode does to the numbers nobody knows',
-            )
-    if result.modes:
-        _decide(directory, result, override_identity)
     return result
 
 
-def _read_file(path: Path, result: Processing) -> bool:
-    """Add the steps of one processor file to ``result``; return whether there is such a file."""
-    if not path.is_file():
-        return False
+def _read_file(path: Path, result: Processing, problems: Problems) -> None:
+    """Add the steps of one processor file to ``result``."""
     steps = read_json(path).get('steps')
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise _malformed(path, f'steps is {steps!r}', 'a list of objects')
     for step in steps:
-        name, config = step.get('registry_name'), step.get('config', {})
-        if not isinstance(config, dict):
-            raise _malformed(path, f'config of step {name!r} is {config!r}', 'an object')
-        if name in _NORMALIZERS:
-            _read_normalizer(path, step, config, result)
-        elif name in _RELATIVE:
-            _read_relative(path, str(name), config, result)
-        elif name == _RENAME:
-            renames = config.get('rename_map') or {}
-            if not _is_text_map(renames):
-                raise _malformed(path, f'rename_map is {renames!r}', 'an object of texts')
-            result.rename_map.update(renames)
-        elif name not in _HARMLESS:
-            raise CheckpointError(
-                f'{path}: unknown processor step {name!r}',
-                expected=f'one of {", ".join(sorted({*_HARMLESS, *_NORMALIZERS, *_RELATIVE, _RENAME}))}',  # noqa: E501
-                remedy='serving without it would change the numbers; remove the step from the file '
-                'only if you know that it does nothing',
-            )
-    return True
+        # A step that was never registered goes by its class.
+        result.steps.append(str(step.get('registry_name', step.get('class'))))
+        with problems.collecting():
+            _read_step(path, step, result)
+
+
+def _read_step(path: Path, step: Mapping[str, Any], result: Processing) -> None:
+    name, config = result.steps[-1], step.get('config', {})
+    if not isinstance(config, dict):
+        raise _malformed(path, f'config of step {name!r} is {config!r}', 'an object')
+    if name in _NORMALIZERS:
+        _read_normalizer(path, step, config, result)
+    elif name in _RELATIVE:
+        _read_relative(path, name, config, result)
+    elif name == _RENAME:
+        renames = config.get('rename_map') or {}
+        if not _is_text_map(renames):
+            raise _malformed(path, f'rename_map is {renames!r}', 'an object of texts')
+        result.rename_map.update(renames)
+    elif name not in _HARMLESS:
+        known = sorted({*_HARMLESS, *_NORMALIZERS, *_RELATIVE, _RENAME})
+        raise CheckpointError(
+            f'{path}: unknown processor step {name!r}',
+            expected=f'one of {", ".join(known)}',
+            remedy='serving without it would change the numbers; remove the step from the file '
+            'only if you know that it does nothing',
+        )
 
 
 def _read_normalizer(
@@ -142,13 +141,32 @@ def _read_relative(path: Path, name: str, config: Mapping[str, Any], result: Pro
         result.action_names = tuple(names)
 
 
-def _decide(directory: Path, result: Processing, override_identity: bool) -> None:
-    """Refuse a normalisation, unless the user overrode one that has no statistics."""
-    wanted = ', '.join(f'{kind}: {mode} ({file})' for file, kind, mode in result.modes)
-    if result.statistics:
+def require_identity(directory: Path, processing: Processing, *, override_identity: bool) -> None:
+    """Refuse a normalisation, unless the user overrode one that has no statistics.
+
+    Args:
+        directory: the checkpoint.
+        processing: what its processors ask for; an overridden normalisation is taken out.
+        override_identity: ``normalization: identity`` in the policy file.
+
+    Raises:
+        CheckpointError: the checkpoint normalises.
+
+    """
+    for file, kind, mode in processing.modes:
+        if mode not in MODES:
+            raise CheckpointError(
+                f'{directory}: {file} declares the unknown normalisation {mode!r} for {kind}',
+                expected=f'one of {", ".join(MODES)}',
+                remedy='correct the file; what an unknown mode does to the numbers nobody knows',
+            )
+    if not processing.modes:
+        return
+    wanted = ', '.join(f'{kind}: {mode} ({file})' for file, kind, mode in processing.modes)
+    if processing.statistics:
         raise CheckpointError(
             f'{directory}: normalisation {wanted} with statistics '
-            f'{", ".join(sorted(set(result.statistics)))} is not supported yet',
+            f'{", ".join(sorted(set(processing.statistics)))} is not supported yet',
             expected='IDENTITY for VISUAL, STATE and ACTION',
             remedy='serve a checkpoint without normalisation'
             + (
@@ -169,7 +187,7 @@ def _decide(directory: Path, result: Processing, override_identity: bool) -> Non
     logger.warning(
         '%s: normalisation %s is overridden by normalization: identity', directory, wanted
     )
-    result.modes.clear()
+    processing.modes.clear()
 
 
 def _is_text_map(value: Any) -> bool:

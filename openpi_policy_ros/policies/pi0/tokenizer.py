@@ -121,8 +121,12 @@ class PromptTokenizer:
         )
 
 
+class TokenizerElsewhere(CheckpointError):
+    """The tokenizer would have to be fetched from the hub, and must not be now."""
+
+
 def load_tokenizer(
-    named: str | None, checkpoint: Located, *, policy_file: str = ''
+    named: str | None, checkpoint: Located, *, policy_file: str = '', fetch: bool = True
 ) -> tuple[Tokenizer, str]:
     """Return (tokenizer, where it came from).
 
@@ -132,12 +136,14 @@ def load_tokenizer(
         checkpoint: where the checkpoint lies. A directory of the user's own never touches the
             network: PaliGemma's tokenizer is then taken from the hub's local cache, or refused.
         policy_file: path of the policy file.
+        fetch: whether the hub may be asked, where loading would ask it.
 
     Raises:
         CheckpointError: none found, or not a tokenizer.
+        TokenizerElsewhere: it is on the hub, not in the hub's cache, and ``fetch`` is false.
 
     """
-    path = _find(named, checkpoint, policy_file)
+    path = _find(named, checkpoint, policy_file, fetch)
     try:
         return Tokenizer.from_file(str(path)), str(path)
     # The Rust library raises plain Exception.
@@ -149,7 +155,7 @@ def load_tokenizer(
         ) from None
 
 
-def _find(named: str | None, checkpoint: Located, policy_file: str) -> Path:
+def _find(named: str | None, checkpoint: Located, policy_file: str, fetch: bool) -> Path:
     if named is not None:
         bases = [Path(), *([Path(policy_file).parent] if policy_file else [])]
         for base in bases:
@@ -158,7 +164,7 @@ def _find(named: str | None, checkpoint: Located, policy_file: str) -> Path:
                 if candidate.is_file():
                     return candidate
         if checkpoint_files.is_hub_id(named) and not Path(named).exists():
-            return _from_hub(named)
+            return _from_hub(named, fetch)
         raise CheckpointError(
             f'tokenizer {named!r} is neither a file nor a directory that holds {FILE}',
             expected=f'a path to {FILE}, or a hub id of the form owner/repository',
@@ -167,22 +173,30 @@ def _find(named: str | None, checkpoint: Located, policy_file: str) -> Path:
     for candidate in (checkpoint.directory / 'tokenizer' / FILE, checkpoint.directory / FILE):
         if candidate.is_file():
             return candidate
-    return _from_hub(PALIGEMMA) if checkpoint.revision else _from_cache(PALIGEMMA)
+    if checkpoint.revision:
+        return _from_hub(PALIGEMMA, fetch)
+    cached = _cached(PALIGEMMA)
+    if cached is None:
+        raise _not_found(PALIGEMMA, "this machine's hub cache")
+    return cached
 
 
-def _from_cache(repository: str) -> Path:
+def _cached(repository: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     # Not hf_hub_download(local_files_only=True): even that may send a request of its own.
     cached = try_to_load_from_cache(repository, FILE)
-    if isinstance(cached, str):
-        return Path(cached)
-    raise _not_found(repository, "this machine's hub cache")
+    return Path(cached) if isinstance(cached, str) else None
 
 
-def _from_hub(repository: str) -> Path:
+def _from_hub(repository: str, fetch: bool) -> Path:
     from huggingface_hub import hf_hub_download
 
+    if not fetch:
+        cached = _cached(repository)
+        if cached is None:
+            raise TokenizerElsewhere(repository)
+        return cached
     try:
         return Path(hf_hub_download(repository, FILE))
     # As in checkpoint_files: the client raises whatever its HTTP library does.
