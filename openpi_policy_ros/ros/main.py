@@ -41,8 +41,8 @@ MOST_FAILURES = 10
 SWITCH_INTERVAL = 1e-4
 """Seconds after which a thread gives the interpreter to one that waits for it. A policy's thread
 waits for it after every operation of the network, hundreds of times a chunk, while callbacks
-receive images; with Python's 5 ms that made a small model several times slower, and the time from
-topic to chunk jitter by as much (docs/performance.md)."""
+receive images; with Python's 5 ms a small model yielded less than half as many chunks
+(docs/performance.md)."""
 
 _POLL = 0.1
 
