@@ -49,7 +49,7 @@ setup(
         'websockets>=14.0',
     ],
     # colcon chooses its test runner by this; what the tests need is in requirements/test.txt.
-    extras_require={'test': ['pytest>=7,<8.4']},
+    extras_require={'test': ['pytest>=7,<8.4'], 'uvloop': ['uvloop>=0.18']},
     entry_points={
         'console_scripts': [
             'openpi-policy = openpi_policy_ros.cli:main',

@@ -78,7 +78,7 @@ def test_the_policy_is_the_stem_unless_the_file_names_one(tmp_path: Path):
         (b'a: [1\n', 'is not YAML: .*line 2'),
         (b'\xff\xfe\x00', 'cannot be read'),
         (b'policy: 3\n', 'policy: expected a name, found 3'),
-        (b'stages: []\n', 'whole deploy file'),
+        (b'stages: []\n', 'has 0 stages'),
         (b'dtype: float32\na: 1\ndtype: bfloat16\n', "key 'dtype' occurs twice.*line 3"),
         (b'a: {b: 1, b: 2}\n', "key 'b' occurs twice"),
         (b'a: &again\n  b: *again\n', 'is not YAML: .*recursive'),

@@ -15,9 +15,10 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from openpi_policy_ros.client.options import RemoteOptions
 from openpi_policy_ros.configuration.policy_file import load_policy_file
 from openpi_policy_ros.configuration.robot import RobotConfig, load_robot
-from openpi_policy_ros.configuration.schema import Section
+from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.policies.pi0.options import Pi0Options, read_options
 from openpi_policy_ros.ros.launch_arguments import ARGUMENTS
@@ -74,7 +75,11 @@ def test_a_yaml_example_is_a_file_that_loads(block, tmp_path):
     if '/**' in yaml.safe_load(block.text):
         assert load_robot(str(path)) != RobotConfig()
     else:
-        read_options(load_policy_file(str(path)).options, str(path))
+        file = load_policy_file(str(path))
+        if file.policy == 'remote':
+            validate(RemoteOptions, file.options, str(path))
+        elif not file.is_deploy_file:  # of which keys without effect are only named
+            read_options(file.options, str(path))
 
 
 @pytest.mark.parametrize('words', COMMANDS, ids=' '.join)

@@ -87,6 +87,8 @@ def test_everything_imported_is_declared(root, manifest, setup_arguments):
         if DISTRIBUTIONS.get(name, name.replace('_', '-')) not in required
         and ROS_PACKAGES.get(name, name) not in ros
     }
+    # The rival of the bench; it asks for NumPy 1, so nobody gets it unasked.
+    undeclared.discard('openpi_client')
     assert undeclared == set()
 
 

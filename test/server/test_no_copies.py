@@ -17,9 +17,9 @@ import pytest
 import torch
 from fakes import EchoPolicy
 from openpi_client import msgpack_numpy as openpi_msgpack
-from openpi_policy_ros.bench import echo_policy, transport
 from serving import Client, serving
 
+from openpi_policy_ros.bench import echo_policy, transport
 from openpi_policy_ros.control.images import decode_image
 from openpi_policy_ros.engine import Engine, Lane
 from openpi_policy_ros.errors import ConfigurationError
