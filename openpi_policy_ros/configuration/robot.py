@@ -155,6 +155,23 @@ class Camera(Section):
     max_age: float | None = Field(
         default=None, gt=0.0, le=60.0, description='Seconds; overrides timing.camera_max_age.'
     )
+    crop: list[int] = Field(
+        default_factory=list,
+        description='[x, y, width, height] in pixels of the sensor: the part the policy sees. '
+        'Absent = the whole image.',
+    )
+    rotate: Literal[0, 90, 180, 270] = Field(
+        default=0, description='Degrees clockwise that turn the cropped image upright.'
+    )
+
+    @field_validator('crop')
+    @classmethod
+    def _inside(cls, crop: list[int]) -> list[int]:
+        if crop and (len(crop) != 4 or min(crop[:2]) < 0 or min(crop[2:]) < 1):
+            raise ValueError(
+                f'expected [x, y, width, height] with x, y ≥ 0 and width, height ≥ 1, found {crop}'
+            )
+        return crop
 
     @field_validator('topic')
     @classmethod

@@ -8,22 +8,25 @@ OpenCV): cv_bridge is absent without ROS and crashes beside NumPy 2.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from openpi_policy_ros.control.encodings import (
+    ENCODINGS,
+    ColourOrder,
+    Encoding,
+    UInt8Array,
+)
 from openpi_policy_ros.errors import InvalidObservation
 
-ColourOrder = Literal['RGB', 'BGR']
-UInt8Array: TypeAlias = npt.NDArray[np.uint8]
-
-RAW_ENCODINGS: dict[str, ColourOrder] = {'rgb8': 'RGB', 'bgr8': 'BGR'}
 COMPRESSED_FORMATS = ('jpeg', 'png')
-CHANNELS = 3
 
 _DEPTH_ENCODINGS = ('16UC1', '32FC1', 'mono16')
+_MOSAIC = 'bayer_'
+_DECODED = {1: ('mono8', 'mono8'), 3: ('bgr8', 'rgb8'), 4: ('bgra8', 'rgba8')}
+"""Encoding by channels of a decoded file, as codecs store it and as stored in RGB order."""
 _JPEG_START = b'\xff\xd8\xff'
 _JPEG_SCAN = b'\xff\xda'
 _JPEG_END = b'\xff\xd9'
@@ -53,24 +56,27 @@ def decode_image(
 ) -> UInt8Array:
     """Return a ``sensor_msgs/Image`` as colours.
 
+    Alpha is dropped, grey repeated. YUV is converted as BT.601 with limited range (16 to 235), a
+    Bayer mosaic by bilinear interpolation; both by OpenCV.
+
     Args:
-        message: rgb8 or bgr8; rows may be padded (``step`` > 3 · width).
+        message: one of ``ENCODINGS``; rows may be padded.
         colour_order: order of the last axis of the result.
         name: what to call the image in errors.
 
     Returns:
-        Read-only uint8 [height, width, 3]: a view into the message where its colour order is the
-        wanted one (rows then keep their padding between them), else one converted copy.
+        Read-only uint8 [height, width, 3]: a view into the message where it holds these colours
+        in the wanted order (rows then keep their padding between them), else one converted copy.
 
     Raises:
         InvalidObservation: another encoding, an empty image, or sizes that contradict each other.
 
     """
     check_image(message, name=name)
-    height, width, step = message.height, message.width, message.step
-    rows = np.frombuffer(message.data, np.uint8).reshape(height, step)
-    pixels = rows[:, : width * CHANNELS].reshape(height, width, CHANNELS)
-    return _as_order(pixels, RAW_ENCODINGS[message.encoding], colour_order)
+    encoding = ENCODINGS[message.encoding]
+    return _read_only(
+        encoding.colours(message.data, message.height, message.width, message.step, colour_order)
+    )
 
 
 def check_image(message: ImageMessage, *, name: str = 'image') -> None:
@@ -80,17 +86,12 @@ def check_image(message: ImageMessage, *, name: str = 'image') -> None:
         InvalidObservation: as ``decode_image``.
 
     """
-    if message.encoding not in RAW_ENCODINGS:
+    encoding = ENCODINGS.get(message.encoding)
+    if encoding is None:
         raise _refuse_encoding(name, message.encoding)
+    _check_shape(message, encoding, name)
     height, width, step = message.height, message.width, message.step
-    if height == 0 or width == 0:
-        raise InvalidObservation(
-            name,
-            f'is empty ({height} rows × {width} columns)',
-            expected='at least one pixel',
-            remedy='check the camera driver',
-        )
-    row = width * CHANNELS
+    row = width * encoding.samples
     if step < row:
         raise InvalidObservation(
             name,
@@ -98,12 +99,39 @@ def check_image(message: ImageMessage, *, name: str = 'image') -> None:
             expected=f'at least {row}',
             remedy='the publisher fills in the message wrongly',
         )
-    if len(message.data) != height * step:
+    lines = encoding.lines(height)
+    if len(message.data) != lines * step:
         raise InvalidObservation(
             name,
             f'holds {len(message.data)} bytes',
-            expected=f'{height * step} ({height} rows × step {step})',
+            expected=f'{lines * step} ({lines} rows × step {step})',
             remedy='the publisher fills in the message wrongly, or truncates it',
+        )
+
+
+def _check_shape(message: ImageMessage, encoding: Encoding, name: str) -> None:
+    height, width = message.height, message.width
+    if height == 0 or width == 0:
+        raise InvalidObservation(
+            name,
+            f'is empty ({height} rows × {width} columns)',
+            expected='at least one pixel',
+            remedy='check the camera driver',
+        )
+    rows, columns = encoding.multiple
+    if height % rows or width % columns or min(height, width) < encoding.smallest:
+        wanted = []
+        if encoding.smallest > 1:
+            wanted.append(f'at least {encoding.smallest} rows and columns')
+        if rows > 1:
+            wanted.append('an even number of rows')
+        if columns > 1:
+            wanted.append('an even number of columns')
+        raise InvalidObservation(
+            name,
+            f'has {height} rows × {width} columns of {message.encoding}',
+            expected=' and '.join(wanted),
+            remedy='check the resolution of the camera driver',
         )
 
 
@@ -116,7 +144,8 @@ def decode_compressed_image(
     with bgr8 where it names no pixels. The codec itself is told from the data.
 
     Args:
-        message: 8-bit colour; EXIF orientation is not applied, as no robot camera rotates itself.
+        message: 8-bit colour or grey; alpha is dropped, grey repeated. EXIF orientation is not
+            applied, as no robot camera rotates itself.
         colour_order: order of the last axis of the result.
         name: what to call the image in errors.
 
@@ -124,7 +153,7 @@ def decode_compressed_image(
         Read-only uint8 [height, width, 3], C-contiguous.
 
     Raises:
-        InvalidObservation: depth, another codec, truncated or corrupt data, not 8-bit colour.
+        InvalidObservation: depth, another codec, truncated or corrupt data, not 8-bit.
 
     """
     check_compressed_image(message, name=name)
@@ -149,15 +178,18 @@ def decode_compressed_image(
             remedy='the publisher or the network truncates or corrupts it',
         )
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
-    if pixels.dtype != np.uint8 or channels != CHANNELS:
+    mosaic = channels == 1 and message.format.startswith(_MOSAIC)
+    if pixels.dtype != np.uint8 or channels not in _DECODED or mosaic:
         raise InvalidObservation(
             name,
             f'format {message.format!r} decodes to {channels} channel(s) of {pixels.dtype}',
-            expected='3 channels of 8 bits',
-            remedy="point the camera's topic at a colour stream without alpha",
+            expected='8 bits of grey, of colour, or of colour and alpha',
+            remedy="point the camera's topic at a colour stream"
+            + (', e.g. one that image_proc has debayered' if mosaic else ''),
         )
-    source: ColourOrder = 'RGB' if message.format.endswith('compressed rgb8') else 'BGR'
-    return _as_order(pixels, source, colour_order)
+    swapped = message.format.endswith(('compressed rgb8', 'compressed rgba8'))
+    code = ENCODINGS[_DECODED[channels][swapped]].codes[colour_order]
+    return _read_only(pixels if code is None else cv2.cvtColor(pixels, code))
 
 
 def check_compressed_image(message: CompressedImageMessage, *, name: str = 'image') -> None:
@@ -180,31 +212,28 @@ def check_compressed_image(message: CompressedImageMessage, *, name: str = 'imag
         )
 
 
-def _as_order(pixels: UInt8Array, source: ColourOrder, wanted: ColourOrder) -> UInt8Array:
-    if source != wanted:
-        # The same swap serves both directions. cvtColor honours padded rows and is 15 times
-        # faster than copying a reversed view, whose negative stride torch would refuse.
-        pixels = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
-    # Decoded frames are reused while a camera stands still: nobody may change one.
-    pixels = pixels.view()
+def _read_only(pixels: UInt8Array) -> UInt8Array:
+    """Return the frame locked: it is reused while a camera stands still."""
+    pixels = np.asarray(pixels, np.uint8).view()
     pixels.flags.writeable = False
     return pixels
 
 
 def _refuse_encoding(name: str, encoding: str) -> InvalidObservation:
-    depth = any(kind.lower() in encoding.lower() for kind in (*_DEPTH_ENCODINGS, 'compressedDepth'))
+    if any(kind.lower() in encoding.lower() for kind in (*_DEPTH_ENCODINGS, 'compressedDepth')):
+        what, remedy = (
+            'a depth or 16-bit image, not colour',
+            "point the camera's topic at its colour stream",
+        )
+    elif encoding.partition(';')[0].endswith('16'):
+        what, remedy = 'of 16 bits per channel', 'set the camera driver to 8 bits'
+    else:
+        what = 'not supported'
+        remedy = 'set the camera driver to rgb8, or convert with image_proc or image_transport'
     return InvalidObservation(
-        name,
-        f'encoding {encoding!r} is '
-        + ('a depth or 16-bit image, not colour' if depth else 'not supported'),
-        expected=_accepted(),
-        remedy=(
-            "point the camera's topic at its colour stream"
-            if depth
-            else 'set the camera driver to rgb8, or convert with image_proc or image_transport'
-        ),
+        name, f'encoding {encoding!r} is {what}', expected=_accepted(), remedy=remedy
     )
 
 
 def _accepted() -> str:
-    return f'{" or ".join(RAW_ENCODINGS)} (raw), {" or ".join(COMPRESSED_FORMATS)} (compressed)'
+    return f'{", ".join(ENCODINGS)} (raw), {" or ".join(COMPRESSED_FORMATS)} (compressed)'

@@ -26,8 +26,9 @@ from openpi_policy_ros.control.buffers import (
     skew_reason,
     stale_text,
 )
+from openpi_policy_ros.control.encodings import UInt8Array
+from openpi_policy_ros.control.framing import check_crop, frame
 from openpi_policy_ros.control.images import (
-    UInt8Array,
     check_compressed_image,
     check_image,
     decode_compressed_image,
@@ -157,7 +158,7 @@ class Assembler:
             return True
 
     def explain_silence(self, camera: str, hint: str) -> None:
-        """Note why a camera may stay silent, for as long as nothing has come from it."""
+        """Note why nothing, or too little, comes from a camera; '' = nothing is known."""
         with self._lock:
             self._cameras[camera].hint = hint
 
@@ -168,17 +169,12 @@ class Assembler:
 
     def add_image(self, camera: str, message: Stamped) -> None:
         """Take in the newest image of a camera (raw or compressed as the robot file says)."""
-        check: Callable[..., None] = (
-            check_compressed_image
-            if self._robot.cameras[camera].transport == 'compressed'
-            else check_image
-        )
         with self._lock:
             buffer = self._cameras[camera]
             now = self._now()
             stamp = check_stamp(_stamp(message), now, self._timing)
             try:
-                check(message, name=buffer.name)
+                self._check(camera, message)
             except InvalidObservation as error:
                 buffer.refuse(_unreadable(error))
                 return
@@ -258,18 +254,28 @@ class Assembler:
         self._epoch += 1
         self._serial += 1
 
+    def _check(self, camera: str, message: Any) -> None:
+        """Refuse what can be told at arrival; the size of a compressed image cannot."""
+        name = self._cameras[camera].name
+        settings = self._robot.cameras[camera]
+        if settings.transport == 'compressed':
+            check_compressed_image(message, name=name)
+        else:
+            check_image(message, name=name)
+            check_crop(settings.crop, message.height, message.width, name=name)
+
     def _decode(self, name: str, image: Sample[Any]) -> UInt8Array:
         """Return the frame; a camera that sent nothing new is not decoded again."""
         known = self._decoded.get(name)
         if known is not None and known[0] is image:
             return known[1]
-        profile = self._robot.profile
+        profile, settings = self._robot.profile, self._robot.cameras[name]
+        who = self._cameras[name].name
         decode: Callable[..., UInt8Array] = (
-            decode_compressed_image
-            if self._robot.cameras[name].transport == 'compressed'
-            else decode_image
+            decode_compressed_image if settings.transport == 'compressed' else decode_image
         )
-        pixels = decode(image.value, profile.colour_order, name=self._cameras[name].name)
+        pixels = decode(image.value, profile.colour_order, name=who)
+        pixels = frame(pixels, settings.crop, settings.rotate, name=who)
         if profile.layout == 'CHW':
             pixels = pixels.transpose(2, 0, 1)
         self._decoded[name] = (image, pixels)
@@ -325,7 +331,8 @@ class Assembler:
                 reasons.append(Reason('missing', streams, text, buffer.hint))
             elif buffer.is_stale(now):
                 text = stale_text(buffer.sample, buffer.max_age_ns, now)
-                reasons.append(Reason('stale', streams, f'{buffer.name} {text}'))
+                hint = f'; {buffer.hint}' if buffer.hint else ''
+                reasons.append(Reason('stale', streams, f'{buffer.name} {text}{hint}', buffer.hint))
         return reasons
 
     def _joint_reasons(self, now: int) -> list[Reason]:

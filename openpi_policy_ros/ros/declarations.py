@@ -107,7 +107,7 @@ def _declare(name: str, annotation: Any, info: FieldInfo) -> Declaration:
         elif isinstance(one, annotated_types.Le):
             maximum = typing.cast(float, one.le)
     if typing.get_origin(annotation) is typing.Literal:
-        constraints.append('one of ' + ', '.join(typing.get_args(annotation)))
+        constraints.append('one of ' + ', '.join(map(str, typing.get_args(annotation))))
     return Declaration(
         name,
         _kind(annotation),
@@ -139,5 +139,5 @@ _KINDS: dict[Any, Kind] = {
 
 def _kind(annotation: Any) -> Kind:
     if typing.get_origin(annotation) is typing.Literal:
-        return Kind.STRING
+        return _KINDS[type(typing.get_args(annotation)[0])]
     return _KINDS[annotation]

@@ -26,8 +26,8 @@ _log = logging.getLogger('openpi_policy_ros.ros.main')
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-THREADS = 4
-"""Callbacks that may run at once: sensors beside a service that takes long."""
+SERVICES = 4
+"""Services that may run at once, beside the sensors."""
 
 LOADING_PATIENCE = 1.0
 """Seconds a stop waits for a configuration in progress; loading weights cannot be cut short."""
@@ -72,10 +72,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
     import rclpy
     from rclpy.exceptions import NameValidationException, ParameterException
-    from rclpy.executors import MultiThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
     from rclpy.utilities import remove_ros_args
 
+    from openpi_policy_ros.ros.executor import NodeExecutor
     from openpi_policy_ros.ros.logs import bridge, unbridge
     from openpi_policy_ros.ros.node import PolicyNode
 
@@ -91,7 +91,7 @@ def main(args: Sequence[str] | None = None) -> int:
         rclpy.try_shutdown()
         return 2
     handler = bridge(node.get_logger())
-    executor = MultiThreadedExecutor(THREADS)
+    executor = NodeExecutor(SERVICES)
     executor.add_node(node)
     spinning = threading.Event()
     spinning.set()

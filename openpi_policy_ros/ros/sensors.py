@@ -24,13 +24,15 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
 
 from openpi_policy_ros.configuration.robot import Camera, RobotConfig
+from openpi_policy_ros.control.delivery import incompatible_qos
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.ros.watch import CameraWatch
 
 try:
-    from rclpy.event_handler import SubscriptionEventCallbacks
+    from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 except ImportError:  # Humble
-    from rclpy.qos_event import SubscriptionEventCallbacks
+    from rclpy.qos_event import SubscriptionEventCallbacks, UnsupportedEventTypeError
 
 _log = logging.getLogger('openpi_policy_ros.ros.sensors')
 
@@ -77,6 +79,7 @@ class Sensors:
         self._assembler = assembler
         self._on_news = on_news
         self._subscriptions: list[Subscription] = []
+        self._watch = CameraWatch(node, robot, assembler)
         for name in robot.camera_names:
             self._subscribe_camera(name, robot.cameras[name])
         if robot.joints.names:
@@ -98,6 +101,7 @@ class Sensors:
 
     def close(self) -> None:
         """Unsubscribe from everything."""
+        self._watch.close()
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
         self._subscriptions.clear()
@@ -122,8 +126,6 @@ class Sensors:
         *,
         camera: str = '',
     ) -> None:
-        incompatible = partial(self._incompatible, who, camera)
-
         def callback(message: Any) -> None:
             # An exception in a callback would end the executor, and with it every other topic.
             try:
@@ -132,16 +134,27 @@ class Sensors:
                 _log.exception('a message on %s could not be taken in', topic)
 
         try:
-            subscription = self._node.create_subscription(
+            events = SubscriptionEventCallbacks(
+                incompatible_qos=partial(
+                    self._incompatible, who, camera, self._node.resolve_topic_name(topic)
+                ),
+                message_lost=partial(self._watch.missed, camera) if camera else None,
+            )
+            subscribe = partial(
+                self._node.create_subscription,
                 message_type,
                 topic,
                 callback,
                 profile,
                 callback_group=MutuallyExclusiveCallbackGroup(),
-                event_callbacks=SubscriptionEventCallbacks(
-                    incompatible_qos=partial(incompatible, self._node.resolve_topic_name(topic))
-                ),
+                event_callbacks=events,
             )
+            try:
+                subscription = subscribe()
+            except UnsupportedEventTypeError:
+                # Then only silence tells that images are lost.
+                events.message_lost = None
+                subscription = subscribe()
         except (RuntimeError, NameValidationException) as error:
             # What rclpy raises for a name it refuses, or one in use with another type.
             self.close()
@@ -152,6 +165,7 @@ class Sensors:
         self._subscriptions.append(subscription)
 
     def _take_image(self, name: str, message: Any) -> None:
+        self._watch.came(name)
         self._assembler.add_image(name, message)
         self._on_news()
 
@@ -161,10 +175,9 @@ class Sensors:
 
     def _incompatible(self, who: str, camera: str, topic: str, event: Any) -> None:
         policy = qos_policy_name_from_kind(event.last_policy_kind)
-        remedy = 'change the publisher'
         if camera:
-            remedy = f'set cameras.{camera}.reliability: best_effort, or {remedy}'
-        text = f'a publisher on {topic} offers an incompatible {policy}; {remedy}'
-        if camera:
+            text = incompatible_qos(camera, topic, policy)
             self._assembler.explain_silence(camera, text)
+        else:
+            text = f'a publisher on {topic} offers an incompatible {policy}; change the publisher'
         _log.error('%s: %s: nothing is received from it', who, text)

@@ -190,3 +190,27 @@ def test_state_dims_and_joints_must_agree():
         validate(RobotConfig, values, 'robot.yaml')
     values['profile']['state_dims'] = [2]
     assert validate(RobotConfig, values, 'robot.yaml').joints.count('a') == 2
+
+
+@pytest.mark.parametrize('crop', [[1, 2, 3], [-1, 0, 3, 4], [0, 0, 0, 4], [0, 0, 4, -1], [0] * 5])
+def test_a_crop_is_four_numbers_that_name_a_part_of_an_image(crop):
+    said = refusal(Camera, {'topic': 'a', 'key': 'k', 'crop': crop})
+    assert said.startswith('crop: expected [x, y, width, height]')
+    assert said.endswith(f'found {crop}')
+
+
+def test_a_camera_turns_by_quarters():
+    assert Camera(topic='a', key='k', rotate=270).rotate == 270
+    assert 'rotate' in refusal(Camera, {'topic': 'a', 'key': 'k', 'rotate': 45})
+
+
+def test_crop_and_rotate_are_written_as_ros_parameters(robot_file):
+    robot = load_robot(
+        str(
+            robot_file(
+                '/**: {ros__parameters: {camera_names: [a], '
+                'cameras: {a: {topic: a, key: k, crop: [1, 2, 3, 4], rotate: 180}}}}'
+            )
+        )
+    )
+    assert (robot.cameras['a'].crop, robot.cameras['a'].rotate) == ([1, 2, 3, 4], 180)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openpi_policy_ros.control.encodings import ENCODINGS
 from openpi_policy_ros.control.images import decode_compressed_image, decode_image
 from openpi_policy_ros.errors import InvalidObservation
 
@@ -89,12 +90,22 @@ def test_depth_for_colour_is_refused_by_name(encoding: str) -> None:
     assert 'colour stream' in caught.value.remedy
 
 
-@pytest.mark.parametrize('encoding', ['yuv422_yuy2', 'nv12', 'bayer_rggb8', 'rgba8', '8UC3', ''])
+@pytest.mark.parametrize(
+    'encoding', ['rgb16', 'bgr16', 'rgba16', 'bgra16', 'bayer_rggb16', 'bayer_grbg16']
+)
+def test_sixteen_bits_are_refused_by_name_whatever_the_byte_order(encoding: str) -> None:
+    with pytest.raises(InvalidObservation, match='of 16 bits per channel') as caught:
+        decode_image(Raw(4, 4, encoding, 32, bytes(128)), name="camera 'wrist'")
+    assert str(caught.value).startswith(f"camera 'wrist': encoding {encoding!r} is")
+    assert caught.value.remedy == 'set the camera driver to 8 bits'
+
+
+@pytest.mark.parametrize('encoding', ['8UC3', '8UC1', 'nv24', 'RGB8', 'jpeg', ''])
 def test_other_encodings_are_refused_with_the_accepted_ones_and_a_remedy(encoding: str) -> None:
     with pytest.raises(InvalidObservation) as caught:
         decode_image(Raw(2, 2, encoding, 6, bytes(12)))
-    assert repr(encoding) in str(caught.value)
-    assert caught.value.expected == 'rgb8 or bgr8 (raw), jpeg or png (compressed)'
+    assert f'encoding {encoding!r} is not supported' in str(caught.value)
+    assert caught.value.expected == f'{", ".join(ENCODINGS)} (raw), jpeg or png (compressed)'
     assert 'set the camera driver to rgb8' in caught.value.remedy
 
 
@@ -107,6 +118,16 @@ def test_other_encodings_are_refused_with_the_accepted_ones_and_a_remedy(encodin
         (Raw(2, 4, 'rgb8', 12, bytes(23)), r'holds 23 bytes; expected 24 \(2 rows × step 12\)'),
         (Raw(2, 4, 'rgb8', 12, bytes(25)), 'holds 25 bytes'),
         (Raw(2, 4, 'rgb8', 12, b''), 'holds 0 bytes'),
+        (
+            Raw(2, 4, 'mono8', 3, bytes(6)),
+            'step is 3 bytes for 4 mono8 pixels; expected at least 4',
+        ),
+        (Raw(2, 4, 'bgra8', 12, bytes(24)), 'step is 12 bytes for 4 bgra8 pixels'),
+        (Raw(2, 4, 'yuv422', 4, bytes(8)), 'step is 4 bytes for 4 yuv422 pixels'),
+        (Raw(4, 4, 'nv12', 4, bytes(16)), r'holds 16 bytes; expected 24 \(6 rows × step 4\)'),
+        (Raw(2, 3, 'yuyv', 6, bytes(12)), '3 columns of yuyv; expected an even number of columns'),
+        (Raw(3, 4, 'nv12', 4, bytes(16)), '3 rows × 4 columns of nv12; expected an even number of'),
+        (Raw(2, 4, 'bayer_rggb8', 4, bytes(8)), 'expected at least 3 rows and columns'),
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(message: Raw, said: str) -> None:
@@ -140,6 +161,24 @@ def test_a_file_that_was_stored_in_rgb_order_is_not_swapped() -> None:
     np.testing.assert_array_equal(got, rgb)
 
 
+@pytest.mark.parametrize('order', ['RGB', 'BGR'])
+@pytest.mark.parametrize(
+    'image_format', ['png', 'mono8; png compressed', 'mono8; png compressed mono8']
+)
+def test_a_grey_file_becomes_three_equal_channels(image_format: str, order: Any) -> None:
+    grey = noise()[..., 0]
+    got = decode_compressed_image(Compressed(image_format, encoded(grey)), order)
+    np.testing.assert_array_equal(got, np.dstack([grey] * 3))
+
+
+@pytest.mark.parametrize('image_format', ['png', 'rgba8; png compressed rgba8'])
+def test_alpha_of_a_file_is_dropped(image_format: str) -> None:
+    rgb = noise()
+    stored = rgb if image_format.endswith('rgba8') else rgb[..., ::-1]
+    data = encoded(np.dstack([stored, noise(seed=1)[..., 0]]))
+    np.testing.assert_array_equal(decode_compressed_image(Compressed(image_format, data)), rgb)
+
+
 @pytest.mark.parametrize('image_format', ['jpeg', 'jpg', 'rgb8; jpeg compressed bgr8'])
 def test_jpeg_keeps_red_red(image_format: str) -> None:
     red = np.zeros((16, 16, 3), np.uint8)
@@ -170,8 +209,8 @@ def test_bytes_that_some_cameras_append_to_a_jpeg_do_not_matter() -> None:
         ('16UC1; png compressed', encoded(noise()), 'depth or 16-bit'),
         ('h264', b'\0\0\0\1' * 9, 'neither jpeg nor png'),
         ('jpeg', b'', 'neither jpeg nor png'),
-        ('mono8; png compressed', encoded(noise()[..., 0]), r'1 channel\(s\) of uint8'),
-        ('png', encoded(np.dstack([noise(), noise()[..., :1]])), r'4 channel\(s\) of uint8'),
+        ('bayer_rggb8; png compressed', encoded(noise()[..., 0]), 'that image_proc has debayered'),
+        ('png', encoded(noise()[..., 0].astype(np.uint16)), r'1 channel\(s\) of uint16'),
         ('png', encoded(noise().astype(np.uint16)), r'3 channel\(s\) of uint16'),
     ],
 )

@@ -139,6 +139,48 @@ def test_a_compressed_camera_is_decoded() -> None:
     assert "camera 'wrist': data of format 'png' cannot be decoded" in robot.blocked()
 
 
+def with_wrist(layout: str = 'HWC', **settings: Any) -> Robot:
+    cameras = load_robot('droid').model_dump()['cameras']
+    cameras['wrist'].update(settings)
+    return Robot(cameras=cameras, profile={'layout': layout})
+
+
+@pytest.mark.parametrize('layout', ['HWC', 'CHW'])
+@pytest.mark.parametrize('transport', ['raw', 'compressed'])
+def test_a_camera_is_cropped_in_its_own_pixels_then_turned(layout: Any, transport: str) -> None:
+    robot = with_wrist(layout, crop=[1, 0, 3, 2], rotate=90, transport=transport)
+    robot.image('exterior_1')
+    robot.joints()
+    sent = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
+    if transport == 'raw':
+        robot.image('wrist', data=sent.tobytes())
+    else:
+        png = cv2.imencode('.png', sent[..., ::-1])[1].tobytes()
+        robot.image('wrist', format='png', data=png)
+    image = robot.ready().observation['observation/wrist_image_left']
+    if layout == 'CHW':
+        image = image.transpose(1, 2, 0)
+    np.testing.assert_array_equal(image, np.rot90(sent[0:2, 1:4], -1))
+    assert all(stride > 0 for stride in image.strides)
+    assert not image.flags.writeable
+
+
+@pytest.mark.parametrize('transport', ['raw', 'compressed'])
+def test_a_crop_that_the_image_does_not_hold_is_told_by_camera(transport: str) -> None:
+    robot = with_wrist(crop=[1, 0, 5, 2], transport=transport)
+    robot.image('exterior_1')
+    if transport == 'raw':
+        # Told at once, also while other streams are missing.
+        robot.image('wrist')
+    else:
+        robot.joints()
+        png = cv2.imencode('.png', np.zeros((4, 5, 3), np.uint8))[1].tobytes()
+        robot.image('wrist', format='png', data=png)
+    assert robot.blocked().startswith(
+        "camera 'wrist': crop 5×2 at (1, 0) does not lie inside its image of 5×4"
+    )
+
+
 def test_a_frame_that_has_not_changed_is_not_decoded_again() -> None:
     robot = Robot()
     robot.everything()
@@ -205,6 +247,21 @@ def test_what_is_known_of_a_silent_camera_is_told_until_it_speaks() -> None:
     )
     robot.image('wrist')
     assert robot.ready()
+
+
+def test_what_is_known_of_a_thin_camera_is_told_when_it_is_stale() -> None:
+    robot = Robot()
+    robot.everything()
+    robot.sensors.explain_silence('wrist', '9 of its last 10 images were lost')
+    assert robot.ready()
+    robot.now += 160 * MS
+    robot.image('exterior_1')
+    robot.joints()
+    assert robot.blocked() == (
+        "camera 'wrist' is 0.160 s old (allowed 0.150 s); 9 of its last 10 images were lost"
+    )
+    robot.sensors.explain_silence('wrist', '')
+    assert robot.blocked() == "camera 'wrist' is 0.160 s old (allowed 0.150 s)"
 
 
 def test_a_stale_camera_and_stale_joints_are_named_with_their_ages() -> None:

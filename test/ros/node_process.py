@@ -347,10 +347,15 @@ def image_message(
     stamp_ns: int,
     encoding: str = 'rgb8',
     padding: int = 0,
+    height: int | None = None,
 ) -> Image:
-    """Return pixels [H, W, C] as a message whose rows are padded by so many odd bytes."""
-    height, width = pixels.shape[:2]
-    rows = pixels.reshape(height, -1).view(np.uint8)
+    """Return pixels [H, W, C] as a message whose rows are padded by so many odd bytes.
+
+    ``height``: of the picture, where the rows are more than those.
+    """
+    lines, width = pixels.shape[:2]
+    height = lines if height is None else height
+    rows = pixels.reshape(lines, -1).view(np.uint8)
     if padding:
         rows = np.pad(rows, ((0, 0), (0, padding)), constant_values=0xA5)
     message = Image(height=height, width=width, encoding=encoding, step=rows.shape[1])

@@ -31,6 +31,8 @@ CHUNK, ARRAY = 'openpi_policy/action_chunk', 'openpi_policy/action_chunk_array'
 EXTERIOR, WRIST = 'exterior_1/image_raw', 'wrist/image_raw/compressed'
 POSITIONS = {name: round(-0.7 + 0.211 * i, 3) for i, name in enumerate(JOINTS)}
 SEED = 11
+X, Y, ACROSS, DOWN = 40, 30, 500, 320
+"""The part of the wrist camera's image that the policy sees, turned clockwise."""
 PROMPT = 'pick up the red block'
 
 
@@ -88,7 +90,9 @@ class Doors:
         gripper = np.array([1.25 * POSITIONS[JOINTS[7]]], np.float32)
         return {
             'observation/exterior_image_1_left': self.exterior,
-            'observation/wrist_image_left': self.wrist,
+            'observation/wrist_image_left': np.ascontiguousarray(
+                np.rot90(self.wrist[Y : Y + DOWN, X : X + ACROSS], -1)
+            ),
             'observation/joint_position': arm,
             'observation/gripper_position': gripper,
             'prompt': PROMPT,
@@ -118,7 +122,9 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     make(scratch / 'checkpoint', 'small', 0)
     domain = new_domain()
     robot = load_robot('droid').model_dump(exclude_defaults=True)
-    robot['cameras']['wrist'].update(topic=WRIST, transport='compressed')
+    robot['cameras']['wrist'].update(
+        topic=WRIST, transport='compressed', crop=[X, Y, ACROSS, DOWN], rotate=90
+    )
     # The machine of the test may be busy: freshness is not what is tested here.
     robot['timing'] |= {'camera_max_age': 10.0, 'joint_max_age': 10.0, 'max_skew': 10.0}
     process = start_node(

@@ -29,6 +29,10 @@ def test_types_ranges_and_choices_are_those_of_the_schema() -> None:
     assert (rate.kind, rate.default, rate.minimum, rate.maximum) == (Kind.DOUBLE, None, 0.0, 1000.0)
     assert rate.constraints == 'greater than 0.0'
     assert known['cameras.wrist.transport'].constraints == 'one of raw, compressed'
+    rotate = known['cameras.wrist.rotate']
+    assert (rotate.kind, rotate.default) == (Kind.INTEGER, 0)
+    assert rotate.constraints == 'one of 0, 90, 180, 270'
+    assert known['cameras.wrist.crop'].kind is Kind.INTEGER_ARRAY
     assert known['cameras.wrist.max_age'].kind is Kind.DOUBLE
     assert known['joints.scale'].kind is Kind.DOUBLE_ARRAY
     assert known['joints.scale'].default is None

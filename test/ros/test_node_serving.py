@@ -199,6 +199,40 @@ def test_raw_images_come_in_both_orders_and_padded(
     assert row[0] == 20.0
 
 
+def mosaic() -> np.ndarray:
+    """Return red 40, green 10, blue 10 as a sensor sees it whose corner reads G R / B G."""
+    seen = np.full((48, 64, 1), 10, np.uint8)
+    seen[::2, 1::2] = 40
+    return seen
+
+
+GREY_IN_YUV = np.full((48, 64, 2), (34, 128), np.uint8)
+"""Y of limited range that stands for grey 21, and neutral colours."""
+
+
+@pytest.mark.parametrize(
+    ('encoding', 'pixels', 'options', 'mean'),
+    [
+        ('mono8', np.full((48, 64, 1), 23, np.uint8), {}, 23.0),
+        ('rgba8', np.full((48, 64, 4), (40, 10, 10, 255), np.uint8), {}, 20.0),
+        ('bayer_grbg8', mosaic(), {}, 20.0),
+        ('yuv422_yuy2', GREY_IN_YUV, {}, 21.0),
+        ('uyvy', GREY_IN_YUV[..., ::-1].copy(), {}, 21.0),
+        (
+            'nv12',
+            np.concatenate([GREY_IN_YUV[..., :1], GREY_IN_YUV[:24, :, 1:]]),
+            {'height': 48},
+            21.0,
+        ),
+    ],
+)
+def test_other_encodings_become_colours(
+    robot: Robot, encoding: str, pixels: np.ndarray, options: dict[str, Any], mean: float
+) -> None:
+    sent = {'pixels': pixels, 'encoding': encoding, 'padding': 6, **options}
+    assert robot.chunk(exterior=sent)[1][0] == mean
+
+
 def test_the_array_is_labelled_and_whole(robot: Robot) -> None:
     robot.chunk()
     array = robot.peer.heard(ARRAY)[-1]
@@ -290,8 +324,8 @@ def test_the_status_names_the_policy_and_says_that_chunks_are_raw(robot: Robot) 
             "WAIT: camera 'exterior_1': encoding '16UC1' is a depth",
         ),
         (
-            {'exterior': {'encoding': 'yuv422_yuy2'}},
-            "WAIT: camera 'exterior_1': encoding 'yuv422_yuy2' is not supported",
+            {'exterior': {'encoding': 'rgb16'}},
+            "WAIT: camera 'exterior_1': encoding 'rgb16' is of 16 bits per channel",
         ),
         ({'wrist': {'data': b'BM'}}, "WAIT: camera 'wrist': data of format"),
         (

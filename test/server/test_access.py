@@ -236,6 +236,8 @@ def test_the_key_may_come_from_the_environment(loopback, monkeypatch):
 
 def test_no_key_gets_into_the_log_at_any_level(loopback, key_file, caplog):
     caplog.set_level(logging.DEBUG)
+    # Its level may have been set by a command that ran in this process.
+    caplog.set_level(logging.DEBUG, 'openpi_policy_ros')
     served = loopback(api_key_file=key_file)
     with served.client(**bearer(OLD)) as client:
         client.actions(value=1.0)
