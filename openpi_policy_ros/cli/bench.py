@@ -134,9 +134,12 @@ def _names(text: str) -> list[str]:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f'{text}: expected at least 1')
+        raise argparse.ArgumentTypeError(f'{text}: expected a whole number, at least 1')
     return number
 
 
@@ -196,7 +199,12 @@ def _bench(options: argparse.Namespace) -> int:
         )
     # Before measuring: minutes later it would be a pity.
     if options.json is not None:
-        options.json.touch()
+        try:
+            options.json.touch()
+        except OSError as error:
+            raise ConfigurationError(
+                '--json', [f'cannot write {options.json}: {error.strerror}; give another path']
+            ) from None
     described = machine.describe()
     print(machine.line(described), flush=True)
     results: dict[str, Any] = {'machine': described}

@@ -196,7 +196,7 @@ def _load(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:
-        raise ConfigurationError(str(path), ['does not exist']) from None
+        raise ConfigurationError(str(path), ['does not exist; check the path']) from None
     except _UNREADABLE as error:
         # NumPy's own advice is to allow pickles, which can run code.
         text = str(error) or type(error).__name__

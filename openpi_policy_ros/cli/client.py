@@ -278,14 +278,20 @@ def _print_latency(replies: Sequence[Reply]) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0.0 <= value < 1e9:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f'{text}: expected seconds, 0 or more')
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f'{text}: expected a whole number, at least 1')
     return value

@@ -210,10 +210,11 @@ def _state_sizes(handshake: Mapping[str, Any], robot: RobotConfig | None) -> dic
     if robot is None:
         size = handshake.get('action_dim')
         return {STATE_ALIAS: size if type(size) is int and size > 0 else None}
-    wires = [wire for wire, feature in robot.profile.pairs() if feature in (STATE, STATE_ALIAS)]
-    names, keys = robot.joints.names, robot.joints.keys
-    owners = keys * len(names) if len(keys) == 1 else keys
-    return {wire: owners.count(wire) or None for wire in wires or [STATE_ALIAS]}
+    wires = robot.profile.state_keys()
+    said = dict(zip(wires, robot.profile.state_dims, strict=False))
+    return {
+        wire: said.get(wire) or robot.joints.count(wire) or None for wire in wires or [STATE_ALIAS]
+    }
 
 
 def _dealt(unnamed: Sequence[str], sizes: Mapping[str, int | None]) -> dict[str, list[float]]:

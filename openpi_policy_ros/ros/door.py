@@ -116,6 +116,7 @@ class RobotDoor:
         self._due = 0.0
         self._session_used: int | None = None
         self._session_known: int | None = None
+        self._failing = False
         self._logged: Signature | None = None
         self._told: dict[Signature, float] = {}
 
@@ -123,6 +124,7 @@ class RobotDoor:
         """Begin to trigger inferences."""
         self._stopping = False
         self._seen = -1
+        self._failing = False
         self._thread = threading.Thread(target=self._run, name='robot-door', daemon=True)
         self._thread.start()
 
@@ -162,6 +164,7 @@ class RobotDoor:
         """Do what can be done now; return seconds after which to look again at the latest."""
         if self._in_flight is not None:
             if not self._in_flight.future.done():
+                self._tell_overdue()
                 return IDLE
             finished, self._in_flight = self._in_flight, None
             self._collect(finished)
@@ -251,6 +254,17 @@ class RobotDoor:
             },
         )
 
+    def _tell_overdue(self) -> None:
+        """Report that chunks are late: what was reported before the call holds no more."""
+        # Why the last call failed says more than that this one is late.
+        if self._failing:
+            return
+        health = self._engine.health()
+        if not health.ready:
+            # Not logged here: the server's watch over the engine does that.
+            text = f'no answer from the policy yet: {health.reason}'
+            self._report(DoorState((Reason('inference', (), text, health.reason),)))
+
     def _free_old_session(self) -> None:
         """Free model-side state that no observation will use again; holds the lock."""
         if self._session_used not in (None, self._assembler.session):
@@ -276,6 +290,7 @@ class RobotDoor:
                 _log.error('no chunk: %s', state.text, exc_info=error)
             else:
                 _log.warning('no inference: %s', state.text)
+        self._failing = state.failing
         self._report(state)
 
 

@@ -145,6 +145,25 @@ def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str
     assert 'teleport: expected some of transport, topics, model' in capsys.readouterr().err
 
 
+def test_a_result_file_that_cannot_be_written_is_refused_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / 'none' / 'result.json'
+    assert main(['bench', '--only', 'model', '--json', str(file)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ''
+    assert f'cannot write {file}: No such file or directory; give another path' in told.err
+
+
+@pytest.mark.parametrize('rounds', ['0', 'many'])
+def test_a_number_of_rounds_that_is_none_is_refused(
+    rounds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(['bench', '--rounds', rounds])
+    assert f'{rounds}: expected a whole number, at least 1' in capsys.readouterr().err
+
+
 def test_a_child_that_fails_shows_its_log() -> None:
     with (
         pytest.raises(ChildFailed, match=r'(?s)transport_server ended.*invalid choice'),

@@ -215,7 +215,10 @@ def test_layout_and_colour_order_are_the_robots(tmp_path) -> None:
     assert seen['cam'].flags.c_contiguous
 
 
-@pytest.mark.parametrize('name', ['droid', 'droid_jointpos', 'roboarena', 'aloha', 'so101', 'fr3'])
+SHIPPED = ['droid', 'droid_jointpos', 'roboarena', 'aloha', 'libero', 'so101', 'fr3']
+
+
+@pytest.mark.parametrize('name', SHIPPED)
 def test_every_shipped_robot_has_all_that_is_needed(name: str) -> None:
     robot = load_robot(name)
     seen = observe(robot=robot)
@@ -223,14 +226,34 @@ def test_every_shipped_robot_has_all_that_is_needed(name: str) -> None:
 
 
 def test_what_nobody_says_is_asked_for() -> None:
-    libero = load_robot('libero')
+    keys = ['cam -> observation.images.base_0_rgb', 'q -> observation.state']
+    unsized = RobotConfig(profile=Profile(key_map=keys))
     with pytest.raises(ConfigurationError, match='--state=0,0'):
-        observe(robot=libero)
-    assert observe(robot=libero, state=['1,2,3'])['observation/state'].shape == (3,)
+        observe(robot=unsized)
+    assert observe(robot=unsized, state=['1,2,3'])['q'].shape == (3,)
+    sized = RobotConfig(profile=Profile(key_map=keys, state_dims=[4]))
+    assert observe(robot=sized)['q'].shape == (4,)
     with pytest.raises(ConfigurationError, match='does not say which cameras'):
         observe({})
     with pytest.raises(ConfigurationError, match='asks for 2 cameras'):
         observe({**PI0, 'n_external_cameras': 2})
+
+
+@pytest.mark.parametrize(
+    ('given', 'says'),
+    [
+        (('--repeat', '0'), '0: expected a whole number, at least 1'),
+        (('--steps', 'ten'), 'ten: expected a whole number, at least 1'),
+        (('--timeout', '-1'), '-1: expected seconds, 0 or more'),
+        (('--wait', 'nan'), 'nan: expected seconds, 0 or more'),
+        (('--wait', 'long'), 'long: expected seconds, 0 or more'),
+    ],
+)
+def test_a_number_out_of_range_is_told_with_what_was_expected(capsys, given, says) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(['client', '--url', 'ws://127.0.0.1:9/', *given])
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,11 @@ ROBOT = {'joints': {'names': ['a'], 'keys': ['value']}}
 class Bench:
     """A robot with one joint, a door, and everything that came out of it."""
 
-    def __init__(self, policy: EchoPolicy, rate: float = 0.0) -> None:
+    def __init__(
+        self, policy: EchoPolicy, rate: float = 0.0, inference_timeout: float = WAIT
+    ) -> None:
         self.policy = with_scalars(policy)
-        self.engine = Engine(policy)
+        self.engine = Engine(policy, inference_timeout=inference_timeout)
         self.engine.start()
         self.now = START
         self.seed: int | None = None
@@ -338,6 +340,50 @@ def test_a_failure_is_reported_and_the_next_observation_is_served(
     robot.see(2.0)
     robot.until(lambda: robot.values == [2.0])
     assert robot.states[-1] == DoorState()
+
+
+def test_a_call_that_takes_too_long_is_reported_while_it_runs(
+    bench: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = SlowPolicy(scalar())
+    robot = bench(policy, inference_timeout=0.05)
+    robot.door.start()
+    robot.until(lambda: robot.states)
+    robot.see(1.0)
+    robot.until(lambda: robot.states[-1].failing)
+    assert robot.chunks == []
+    assert robot.states[-1].text == (
+        'no answer from the policy yet: a call has been running for more than 0.05 s'
+    )
+    policy.release()
+    robot.until(lambda: robot.states[-1] == DoorState())
+    assert robot.values == [1.0]
+    said = [r.getMessage() for r in caplog.records if r.name.endswith('door')]
+    assert not [text for text in said if 'no answer' in text], 'told twice in one log'
+
+
+def test_why_the_last_call_failed_is_not_covered_by_the_next_being_late(bench: Any) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def late(requests: Any) -> Any:
+        entered.set()
+        assert gate.wait(WAIT)
+        return [policy.answer(one) for one in requests]
+
+    policy = FailingPolicy(RuntimeError('far away'), late, spec=scalar())
+    robot = bench(policy, inference_timeout=0.05)
+    robot.door.start()
+    robot.see(1.0)
+    robot.until(lambda: robot.states and robot.states[-1].failing)
+    robot.see(2.0)
+    assert entered.wait(WAIT)
+    robot.until(lambda: not robot.engine.health().ready)
+    for _ in range(3):
+        robot.door.wake()
+        time.sleep(0.005)
+    assert 'far away' in robot.states[-1].text
+    gate.set()
+    robot.until(lambda: robot.states[-1] == DoorState())
 
 
 def test_a_stopped_engine_is_reported(bench: Any) -> None:
