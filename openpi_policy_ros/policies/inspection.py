@@ -142,7 +142,8 @@ def _report(
     if plugin.inspect is None:
         raise CheckpointError(
             f'{view.model}: the policy that serves it cannot be asked before it is loaded',
-            remedy='load it (openpi-policy check, openpi-policy serve)',
+            remedy='load it (openpi-policy check, openpi-policy serve), or ask a server with '
+            'openpi-policy client',
         )
     report = plugin.inspect(request, view)
     for error in report.problems.errors:

@@ -157,6 +157,12 @@ def start_node(
     )
 
 
+def without_empty(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what a ROS parameter file can hold."""
+    kept = {k: without_empty(v) if isinstance(v, dict) else v for k, v in values.items()}
+    return {k: v for k, v in kept.items() if v not in ([], {})}
+
+
 class Peer:
     """The rest of the robot: publishes sensors, hears the node, calls its services."""
 

@@ -24,6 +24,7 @@ from node_process import (
     new_domain,
     peer_of,
     start_node,
+    without_empty,
 )
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage
@@ -113,7 +114,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
     domain = new_domain()
     robot = load_robot('droid').model_dump(exclude_none=True)
     robot['cameras']['wrist'].update(topic=WRIST, transport='compressed', reliability='reliable')
-    robot = _without_empty(robot)
+    robot = without_empty(robot)
     process = start_node(
         scratch,
         domain,
@@ -150,12 +151,6 @@ def robot(running: Robot) -> Iterator[Robot]:
         lambda: running.peer.status_text() == 'READY',
         running.publish,
     )
-
-
-def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
-    """Return what a ROS parameter file can hold."""
-    kept = {k: _without_empty(v) if isinstance(v, dict) else v for k, v in values.items()}
-    return {k: v for k, v in kept.items() if v not in ([], {})}
 
 
 def test_images_and_joints_of_the_robot_become_a_chunk(robot: Robot) -> None:
