@@ -98,7 +98,7 @@ def main(args: Sequence[str] | None = None) -> int:
     threads = [_thread('spin', lambda: _spin(executor, spinning.is_set), stop)]
     if node.autostart:
         threads.append(_thread('autostart', lambda: _start_up(node, stop), stop))
-    reason, status = stop.get()
+    reason, status = _wait(stop)
     for number in SIGNALS:
         # Ignored also by the interpreter's last steps, which give other handlers back.
         signal.signal(number, signal.SIG_IGN)
@@ -118,6 +118,17 @@ def main(args: Sequence[str] | None = None) -> int:
     node.destroy_node()
     rclpy.try_shutdown()
     return status
+
+
+def _wait(stop: queue.SimpleQueue[tuple[str, int]]) -> tuple[str, int]:
+    """Return why to stop and the exit status, once somebody put them."""
+    # Not one long get: a signal that comes just before it blocks would wait for the next signal,
+    # since Python runs handlers only between instructions.
+    while True:
+        try:
+            return stop.get(timeout=_POLL)
+        except queue.Empty:
+            continue
 
 
 def _explain(others: Sequence[str]) -> int:
