@@ -18,6 +18,7 @@ from rclpy.executors import (
     ShutdownException,
     TimeoutException,
 )
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.service import Service
 
 
@@ -42,6 +43,9 @@ class NodeExecutor(Executor):
         try:
             task, entity, _ = self.wait_for_ready_callbacks(timeout_sec=timeout_sec)
         except (ShutdownException, TimeoutException, ConditionReachedException):
+            pass
+        except rclpy_implementation.InvalidHandle:
+            # A service (cleanup, say) destroyed a subscription while it was being waited for.
             pass
         else:
             if isinstance(entity, Service):

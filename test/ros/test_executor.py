@@ -140,3 +140,32 @@ def test_big_images_are_taken_without_spinning_for_each(bench: Bench, tmp_path: 
     assert len(images) > 5
     # Two or three wake-ups an image; rclpy's executor of many threads needs dozens.
     assert bench.spins < 8 * len(images) + 50
+
+
+def test_a_subscription_that_goes_away_while_it_is_waited_for_is_no_failure(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench
+    heard: list[Any] = []
+    doomed = one.node.create_subscription(String, 'doomed', heard.append, 1)
+    kept = one.node.create_subscription(String, 'kept', heard.append, 1)
+    publisher = one.node.create_publisher(String, 'kept', 1)
+    waiting = one.executor.wait_for_ready_callbacks
+
+    def destroyed_meanwhile(*args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        doomed.handle.destroy_when_not_in_use()
+        with doomed.handle:
+            raise AssertionError('the handle is still valid')
+
+    monkeypatch.setattr(one.executor, 'wait_for_ready_callbacks', destroyed_meanwhile)
+    one.executor.spin_once(timeout_sec=0.1)
+    assert one.executor.wait_for_ready_callbacks == waiting
+    one.node.destroy_subscription(doomed)
+    publisher.publish(String(data='still here'))
+    deadline = time.monotonic() + WAIT
+    while not heard:
+        assert time.monotonic() < deadline
+        one.executor.spin_once(timeout_sec=0.1)
+    assert heard[0].data == 'still here'
+    assert kept is not None
