@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from naive_pi0 import NaivePi0
+from safetensors.torch import load_file
 
+from openpi_policy_ros.bench.naive_pi0 import NaivePi0
 from openpi_policy_ros.policies.base import InferenceRequest, SessionKey
 from openpi_policy_ros.policies.pi0.lerobot_config import read_config
 from openpi_policy_ros.policies.pi0.load import load
@@ -44,7 +45,7 @@ def policy(small: Path) -> Pi0Policy:
 
 @pytest.fixture(scope='module')
 def naive(small: Path) -> NaivePi0:
-    return NaivePi0(small, read_config(small))
+    return NaivePi0(small, read_config(small), CPU, torch.float32)
 
 
 def served(policy: Pi0Policy, observation: dict[str, Any]) -> np.ndarray:
@@ -123,6 +124,6 @@ def test_weights_no_inference_reads_are_not_kept(policy: Pi0Policy, small: Path)
     heads = vocabulary * (width + config.expert.width)
     queries = config.language.num_heads * config.language.head_dim
     last_layer = 2 * queries * width + 3 * config.language.mlp_dim * width + width
-    stored = sum(tensor.numel() for tensor in NaivePi0(small, config).w.values())
+    stored = sum(tensor.numel() for tensor in load_file(small / 'model.safetensors').values())
     kept = sum(parameter.numel() for parameter in policy.model.parameters())
     assert kept == stored - heads - last_layer - width
