@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openpi_policy_ros.client.recorded import load_arrays, load_observation
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError, SeveralErrors
 from openpi_policy_ros.policies.base import FloatArray, InferenceRequest, SessionKey
 from openpi_policy_ros.policies.feature_map import FeatureMap
@@ -21,7 +21,6 @@ from openpi_policy_ros.wire import Infer, packb
 from openpi_policy_ros.wire.requests import parse
 
 SESSION = SessionKey('check', 'default')
-_UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError)
 
 
 def read_request(
@@ -47,7 +46,7 @@ def read_request(
         InvalidPayload, UnsupportedValue: what no client may send.
 
     """
-    values = {key: _plain(value) for key, value in _read_npz(path).items()}
+    values = load_observation(path)
     if prompt is not None:
         values[prompt[0]] = prompt[1]
     if seed is not None:
@@ -74,7 +73,7 @@ def read_chunk(path: Path) -> FloatArray:
         ConfigurationError: no such file, or not such an array.
 
     """
-    array = _load(path)
+    array = load_arrays(path)
     if not isinstance(array, np.ndarray):
         raise ConfigurationError(str(path), ['is an .npz, expected the .npy of one chunk'])
     if array.ndim != 2 or array.dtype.kind != 'f' or not array.size:
@@ -164,46 +163,3 @@ def _state_widths(features: FeatureMap, widths: Mapping[str, int]) -> list[tuple
         else:
             parts.append((keys[0], 1, False))
     return parts
-
-
-def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    archive = _load(path)
-    if isinstance(archive, np.ndarray):
-        raise ConfigurationError(
-            str(path), ['is one array (.npy), expected an .npz with one array per key']
-        )
-    values, problems = {}, []
-    with archive:
-        for key in archive.files:
-            try:
-                value = archive[key]
-            except _UNREADABLE as error:
-                why = 'it holds Python objects, not numbers' if 'pickle' in str(error) else error
-                problems.append(f'{key}: cannot be read: {why}')
-                continue
-            if isinstance(value, np.ndarray):
-                values[key] = value
-            else:
-                problems.append(f'{key}: is no array')
-    if not values and not problems:
-        problems.append('is empty, expected one array per key (--example writes one that fits)')
-    if problems:
-        raise ConfigurationError(str(path), problems)
-    return values
-
-
-def _load(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise ConfigurationError(str(path), ['does not exist; check the path']) from None
-    except _UNREADABLE as error:
-        # NumPy's own advice is to allow pickles, which can run code.
-        text = str(error) or type(error).__name__
-        why = 'it is no file of plain arrays' if 'pickle' in text else text
-        raise ConfigurationError(str(path), [f'cannot be read: {why}']) from None
-
-
-def _plain(value: npt.NDArray[Any]) -> Any:
-    """Return text as text; arrays stay what they are."""
-    return value.item() if value.ndim == 0 and value.dtype.kind in 'US' else value

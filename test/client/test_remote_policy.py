@@ -422,7 +422,7 @@ def test_a_recorded_observation_warms_the_far_side_up(remote, tmp_path) -> None:
         np.testing.assert_array_equal(sent['observation/state'], np.arange(3.0))
         remote(far.url()).warm_up()
         assert len(far.heard) == 1
-    with pytest.raises(ConfigurationError, match='No such file'):
+    with pytest.raises(ConfigurationError, match='does not exist'):
         remote(far.url(), warm_up_observation=str(tmp_path / 'none.npz'))
     (tmp_path / 'x.npz').write_bytes(b'PK\x03\x04nonsense')
     with pytest.raises(ConfigurationError, match=r'x\.npz'):
