@@ -57,6 +57,7 @@ setup(
         ],
         'openpi_policy_ros.policies': [
             'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',
+            'pi05 = openpi_policy_ros.policies.pi0:PI05',
             'remote = openpi_policy_ros.client.remote:PLUGIN',
         ],
     },

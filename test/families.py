@@ -19,8 +19,11 @@ from openpi_policy_ros.configuration.robot import Profile, load_robot
 from openpi_policy_ros.engine import Engine, Lane
 from openpi_policy_ros.policies.base import InferenceRequest, Policy, SessionKey
 from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros.policies.registry import CheckpointOptions, find
 from openpi_policy_ros.wire import Dialect
 
+MODEL_SEED = 3
+"""Of the weights of every checkpoint behind these servers."""
 SEED = 5
 PROMPT = 'put the cup on the plate'
 DEFAULT_PROMPT = 'uncap the pen'
@@ -51,6 +54,7 @@ class Family:
         misspelt: a camera key, a mistake for it, and what the log says of that.
         prompt: what the model is told.
         positions: joint → position in ROS units that stands for ``state``; empty = no ROS side.
+        differences: leading columns that its checkpoints answer as differences from the state.
 
     """
 
@@ -64,13 +68,20 @@ class Family:
     misspelt: tuple[str, str, str]
     prompt: str = PROMPT
     positions: dict[str, float] = field(default_factory=dict)
+    differences: int = 0
 
 
 def chw(pixels: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def droid(robot: str, action_space: str, joint: str = 'panda_joint', **fingers: float) -> Family:
+def droid(
+    robot: str,
+    action_space: str,
+    joint: str = 'panda_joint',
+    differences: int = 0,
+    **fingers: float,
+) -> Family:
     return Family(
         robot,
         {
@@ -91,6 +102,7 @@ def droid(robot: str, action_space: str, joint: str = 'panda_joint', **fingers: 
             "did you mean 'observation/exterior_image_1_left'?",
         ),
         positions={f'{joint}{i + 1}': angle for i, angle in enumerate(DROID_JOINTS)} | fingers,
+        differences=differences,
     )
 
 
@@ -204,6 +216,7 @@ FAMILIES = {
     for family in (
         droid('droid', 'joint_velocity', finger_joint=0.2),
         droid('droid_jointpos', 'joint_position', finger_joint=0.2),
+        droid('droid_jointpos_delta', 'joint_position', differences=7, finger_joint=0.2),
         droid('fr3', 'joint_position', 'fr3_joint', fr3_finger_joint1=0.03),
         roboarena(),
         aloha(),
@@ -249,7 +262,20 @@ class Servers:
 
     def load(self, profile: Profile | None) -> Policy:
         """Return the policy under these conventions."""
-        return load_policy(str(self._checkpoint), policy=str(self._policy_file), profile=profile)
+        checkpoint = self._checkpoint
+        if profile is not None and profile.delta_mask:
+            checkpoint = self._relative()
+        return load_policy(str(checkpoint), policy=str(self._policy_file), profile=profile)
+
+    def _relative(self) -> Path:
+        """Return a checkpoint of the same network, whose joints are differences from the state."""
+        directory = self._policy_file.parent / 'relative'
+        if not directory.exists():
+            make = find('pi0').make_checkpoint
+            assert make is not None
+            options = CheckpointOptions(relative=True, state_dim=8, action_dim=8)
+            make(directory, 'small', MODEL_SEED, options)
+        return directory
 
     def __getitem__(self, robot: str) -> Served:
         if robot not in self._running:
@@ -258,9 +284,15 @@ class Servers:
         return self._running[robot]
 
     def model_chunk(self, family: Family) -> np.ndarray:
-        """Return what the model answers under its own names, float32 [50, 32]."""
+        """Return what the model answers under its own names, float32 [50, 32].
+
+        The state is added where the family's checkpoints answer differences from it.
+        """
         observation = {**family.images, 'state': family.state, 'prompt': family.prompt}
-        return infer(self[OWN_NAMES].engine, observation)
+        chunk = infer(self[OWN_NAMES].engine, observation).copy()
+        added = family.state[: family.differences].astype(np.float32)
+        chunk[:, : family.differences] += added
+        return chunk
 
     def close(self) -> None:
         """Stop all."""

@@ -25,7 +25,6 @@ CPU = 'cpu'
 STAGES = ('preprocess', 'vision', 'prefix', 'denoise', 'model')
 PROMPT = 'pick up the red block and put it into the box'
 SEED = 1
-FILES = ('config.json', 'model.safetensors', '*.json', 'tokenizer*')
 TOLERANCE = {'float32': 1e-4, 'bfloat16': 0.1}
 """Largest difference from the reference's actions, which are of order 1; sums are rounded in
 another order, in bfloat16 to three digits."""
@@ -62,7 +61,7 @@ def measure(
     """
     import torch
 
-    from openpi_policy_ros.policies import checkpoint_files
+    from openpi_policy_ros.policies.checkpoint_view import view_model
     from openpi_policy_ros.policies.pi0.lerobot_config import read_config
     from openpi_policy_ros.policies.pi0.load import load
     from openpi_policy_ros.policies.registry import LoadRequest
@@ -76,15 +75,17 @@ def measure(
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix='openpi_bench_'))
             model = str(Path(scratch) / size)
             make_checkpoint(Path(model), size, 0)
-        located = checkpoint_files.locate(model, None, FILES)
-        features = read_config(located.directory).image_features
+        located = view_model(model).located
+        config = read_config(located.directory)
+        features = config.image_features
         if max(cameras) > len(features):
             raise ConfigurationError(
                 'bench --cameras', [f'{max(cameras)} cameras, but {model} has {len(features)}']
             )
         # Any camera may be missing here, whatever a robot file would require.
         options = {'optional_cameras': list(features)}
-        policy = load(LoadRequest(str(located.directory), device, options))
+        request = LoadRequest(model, device, options, revision=located.revision or None)
+        policy = load(request, config.family)
         stack.callback(policy.close)
         policy.warm_up()
         naive = None
@@ -164,10 +165,7 @@ def _observation(policy: Any, cameras: int) -> dict[str, Any]:
         camera.wire_keys[0]: rng.integers(0, 256, (480, 640, 3), np.uint8)
         for camera in spec.cameras[:cameras]
     }
-    # Several keys make up one vector: one number of each is a state too.
-    for key in spec.state.wire_keys:
-        observation[key] = np.full(1, 0.25, np.float32)
-    return {**observation, 'prompt': PROMPT}
+    return {**observation, **policy.example_state(), 'prompt': PROMPT}
 
 
 def _ours(
@@ -193,29 +191,21 @@ def _theirs(
     """Return ms without the preprocessing, which both share, CPU ms with it, and the chunk."""
     import torch
 
-    from openpi_policy_ros.policies.pi0.preprocess import preprocess_image
+    from openpi_policy_ros.policies.base import InferenceRequest, SessionKey
 
-    config, device = naive.config, naive.device
+    device = naive.device
+    request = InferenceRequest(observation, SessionKey('bench', 'bench'), seed=SEED)
     cpu_began = time.process_time()
-    images = {
-        camera.feature: preprocess_image(
-            camera.feature,
-            observation[camera.wire_keys[0]],
-            config.image_resolution,
-            device,
-        )
-        for camera in policy.spec.cameras
-        if camera.wire_keys[0] in observation
-    }
-    tokens = policy.prompts.encode(PROMPT)
-    values = [observation[key] for key in policy.spec.state.wire_keys]
-    state = torch.zeros(config.max_state_dim)
-    state[: len(values)] = torch.from_numpy(np.concatenate(values))
-    state, noise = state.to(device), policy.draw_noise(SEED).to(device)
+    inputs = policy.prepare(request)
+    present = [one.feature for one in policy.spec.cameras if one.wire_keys[0] in observation]
+    images = dict(zip(present, inputs.images, strict=True))
+    tokens, state = inputs.tokens.tolist(), inputs.state
+    if state is None:  # It is in the text.
+        state = torch.zeros(naive.config.max_state_dim, device=device)
     if device.type == 'cuda':
         torch.cuda.synchronize(device)
     began = time.perf_counter()
-    chunk = naive.chunk(images, tokens, state, noise, steps).cpu().numpy()
+    chunk = naive.chunk(images, tokens, state, inputs.noise, steps).cpu().numpy()
     took = 1e3 * (time.perf_counter() - began)
     return took, 1e3 * (time.process_time() - cpu_began), chunk
 

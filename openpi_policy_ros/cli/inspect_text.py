@@ -87,20 +87,27 @@ def _report(report: PolicyReport) -> Iterator[str]:
         order = '[height, width, 3]' if features.layout == 'HWC' else '[3, height, width]'
         yield from _row(
             'images',
-            f'uint8 or float 0..1, {order}, {features.colour_order}; resized to {height_width}',
+            f'uint8 or float 0..1, {order}, {features.colour_order}; resized to {height_width}'
+            + (' with antialiasing' if report.antialias else ''),
         )
         parts = ', '.join(' or '.join(keys) for keys in features.state_parts)
-        yield from _row('state', f'{parts}: at most {features.state_dim} values')
+        most = 'exactly' if report.state_exact else 'at most'
+        yield from _row('state', f'{parts}: {most} {features.state_dim} values')
         default = f', else "{features.default_prompt}"' if features.default_prompt else ''
         yield from _row(
             'prompt', f'{features.prompt_key}{default}: at most {report.max_tokens} tokens'
         )
+        if report.prompt_text:
+            yield from _row('text', report.prompt_text)
     if spec is not None:
         space = f', {spec.action_space}' if spec.action_space else ''
         cut = ''
         if report.chunk is not None and report.chunk != (spec.horizon, spec.action_dim):
             cut = f', cut from {report.chunk[0]} x {report.chunk[1]}'
         yield from _row('actions', f'{spec.horizon} rows x {spec.action_dim} columns{cut}{space}')
+    if report.delta_mask:
+        columns = [str(column) for column, delta in enumerate(report.delta_mask) if delta]
+        yield from _row('', f'differences from the state in columns {", ".join(columns)}')
     if report.normalisation is not None:
         modes = ', '.join(f'{kind} {mode}' for kind, mode in report.normalisation.items())
         statistics = f' ({", ".join(report.statistics)})' if report.statistics and modes else ''

@@ -15,12 +15,22 @@ DESCRIPTION = """\
 Write a small, complete checkpoint with seeded random weights and its own tokenizer.
 
 It has the real layout, so everything works with it as with a trained one, except that its actions
-mean nothing: for trying out, tests and measurements, never for a robot that moves.
+mean nothing: for trying out, tests and measurements, never for a robot that moves. Policy, size and
+seed alone decide the weights; the other options decide what the files around them say.
 """
 EXAMPLES = """\
 examples:
   openpi-policy make-checkpoint /tmp/pi0_small
   openpi-policy make-checkpoint /tmp/pi0_medium --size medium --seed 7
+  openpi-policy make-checkpoint /tmp/pi05 --policy pi05
+
+a fine-tune with statistics, in three weight files, for a robot with 14 joints:
+  openpi-policy make-checkpoint /tmp/aloha --normalization mean_std --shards 3 \\
+      --state-dim 14 --action-dim 14
+
+one whose actions are differences from the state, and one that openpi's converter wrote:
+  openpi-policy make-checkpoint /tmp/relative --normalization quantiles --relative
+  openpi-policy make-checkpoint /tmp/droid --policy pi05 --layout openpi --dtype bfloat16
 """
 
 
@@ -37,12 +47,58 @@ def add(commands: Any) -> None:
     parser.add_argument(
         'directory', metavar='DIR', type=Path, help='where to write; must be empty or not exist'
     )
-    parser.add_argument('--policy', default='pi0', help='kind of policy (default: pi0)')
+    parser.add_argument('--policy', default='pi0', help='pi0 or pi05 (default: pi0)')
     parser.add_argument(
         '--size', help='e.g. small (a few MB) or medium (about 200 MB); default: the smallest'
     )
     parser.add_argument(
-        '--seed', type=int, default=0, help='equal seeds give equal weights (default: 0)'
+        '--seed',
+        type=int,
+        default=0,
+        help='equal seeds give equal weights and statistics (default: 0)',
+    )
+    files = parser.add_argument_group('what its files say')
+    files.add_argument(
+        '--layout',
+        help='whose files: lerobot (0.6, the default), lerobot-0.4 (older numbers and names) or '
+        'openpi (converted to PyTorch)',
+    )
+    files.add_argument(
+        '--normalization',
+        metavar='MODE',
+        help='of state and actions: identity, mean_std, min_max, quantiles or quantile10; default: '
+        'quantiles for pi05, mean_std for pi0 in the openpi layout, else identity',
+    )
+    files.add_argument(
+        '--relative',
+        action='store_true',
+        help="actions are differences from the state, except the last column, the gripper's "
+        '(layout lerobot)',
+    )
+    files.add_argument(
+        '--shards', type=int, metavar='N', help='number of weight files (default: one)'
+    )
+    files.add_argument(
+        '--state-dim',
+        type=int,
+        metavar='N',
+        help='numbers of a state, up to 32; default: 32 with identity and no --relative, else 8 '
+        '(seven joints and a gripper)',
+    )
+    files.add_argument(
+        '--action-dim',
+        type=int,
+        metavar='N',
+        help='columns of a chunk, up to 32; default: likewise',
+    )
+    files.add_argument('--dtype', help='of the weights: float32 (the default) or bfloat16')
+    files.add_argument(
+        '--cameras',
+        nargs='+',
+        default=(),
+        metavar='NAME',
+        help='camera features in order, without observation.images.; default: base_0_rgb '
+        'left_wrist_0_rgb right_wrist_0_rgb',
     )
 
 
@@ -63,9 +119,28 @@ def _make_checkpoint(options: argparse.Namespace) -> int:
         raise ConfigurationError(
             'DIR', [f'{directory} is not empty, and nothing is overwritten; give another one']
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    plugin.make_checkpoint(directory, size, options.seed)
+    plugin.make_checkpoint(
+        directory,
+        size,
+        options.seed,
+        registry.CheckpointOptions(
+            layout=options.layout,
+            normalization=options.normalization,
+            relative=options.relative,
+            shards=options.shards,
+            state_dim=options.state_dim,
+            action_dim=options.action_dim,
+            dtype=options.dtype,
+            cameras=tuple(options.cameras),
+        ),
+    )
     total = sum(file.stat().st_size for file in directory.rglob('*') if file.is_file())
     print(f'wrote {directory} ({total / 1e6:.1f} MB)')
-    print(f'serve it: openpi-policy serve --model {directory}')
+    if options.layout == 'openpi':
+        print(
+            'the files of openpi do not say what its actions are, a robot file does, such as droid'
+        )
+        print(f'serve it: openpi-policy serve --model {directory} --robot droid')
+    else:
+        print(f'serve it: openpi-policy serve --model {directory}')
     return 0

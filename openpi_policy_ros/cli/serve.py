@@ -116,10 +116,11 @@ def _serve(options: argparse.Namespace) -> int:
 
     from openpi_policy_ros.engine import Engine
     from openpi_policy_ros.policies.loading import load_policy
-    from openpi_policy_ros.server import Exposure, serve_until_signal
+    from openpi_policy_ros.server import Exposure, refuse_taken_address, serve_until_signal
 
     # Before the model, which may take minutes to load.
     exposure = Exposure.load(config)
+    refuse_taken_address(config)
     device = choose_device(options.device)
     began = time.monotonic()
     LOG.info('loading %s on %s', options.model, device)

@@ -12,7 +12,7 @@ from openpi_policy_ros.configuration.robot import Profile
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.base import CameraSpec
 from openpi_policy_ros.policies.feature_map import STATE, STATE_ALIAS
-from openpi_policy_ros.policies.handshake import HandshakeFacts, build_handshake
+from openpi_policy_ros.policies.handshake import RTC, HandshakeFacts, build_handshake
 
 ANY_NUMBER = 64
 """Camera slots of a server that does not say how many it has."""
@@ -103,7 +103,8 @@ def agree(
         raise ConfigurationError(f'{url} and this robot', problems)
     assert horizon is not None
     assert action_dim is not None
-    cropped = dict(declared)
+    # The rest of a chunk is not passed on, so our clients are not invited to send it.
+    cropped = {key: value for key, value in declared.items() if key != RTC}
     for key, size in (('action_horizon', horizon), ('action_dim', action_dim)):
         if key in cropped:
             cropped[key] = size

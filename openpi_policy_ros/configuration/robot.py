@@ -72,6 +72,12 @@ class Profile(Section):
     action_names: list[str] = Field(
         default_factory=list, description='One label per action column after the crop.'
     )
+    delta_mask: list[bool] = Field(
+        default_factory=list,
+        description='For a checkpoint of openpi, whose files cannot say it: true for each action '
+        'column that is a difference from the state, which is then added; columns after the last '
+        'entry are absolute.',
+    )
     crop_rows: int | None = Field(
         default=None, ge=1, description='Send only the first rows (steps) of a chunk.'
     )
@@ -127,6 +133,20 @@ class Profile(Section):
             raise ValueError(
                 f'action_names has {len(self.action_names)} entries, but crop_columns is '
                 f'{self.crop_columns}'
+            )
+        return self
+
+    @model_validator(mode='after')
+    def _mask_fits_the_columns(self) -> Profile:
+        columns = self.crop_columns or len(self.action_names)
+        if columns and len(self.delta_mask) > columns:
+            raise ValueError(
+                f'delta_mask has {len(self.delta_mask)} entries, but a reply has {columns} columns'
+            )
+        if any(self.delta_mask) and self.action_space.endswith('_velocity'):
+            raise ValueError(
+                f'delta_mask is {self.delta_mask}, but action_space is {self.action_space!r}: '
+                'velocities are no differences from the state; correct one of them'
             )
         return self
 

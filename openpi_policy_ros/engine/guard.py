@@ -72,6 +72,10 @@ def check_result(result: Any, shapes: Mapping[str, tuple[int, ...]]) -> Inferenc
         array = result.model_actions
         rank_ok = isinstance(array, np.ndarray) and array.ndim == 2
         _check_array('model_actions', array, array.shape if rank_ok else ('rows', 'columns'))
+    if result.state is not None:
+        array = result.state
+        rank_ok = isinstance(array, np.ndarray) and array.ndim == 1
+        _check_array('state', array, array.shape if rank_ok else ('numbers',))
     return result
 
 

@@ -25,7 +25,8 @@ Observation: TypeAlias = Mapping[str, Any]
 Values are NumPy arrays (images uint8 or float32, HWC or CHW as the profile says; states float),
 ``str`` for the prompt, or nested mappings of these. Arrays may be read-only views into a network
 buffer: a policy copies what it changes. Control keys (``endpoint``, ``session_id``, ``seed``,
-``sampling_params``) have been removed by the door.
+``sampling_params``, and where it was offered ``rtc/prev_actions``, ``rtc/delay``) have been removed
+by the door.
 """
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
@@ -54,16 +55,22 @@ class RtcPrefix:
     """What real-time chunking needs to know of the chunk being executed.
 
     Attributes:
-        leftover: not yet executed rows of the previous chunk in model space (normalised),
-            float32 [T, D_model], T >= 1.
+        leftover: not yet executed rows of the previous chunk, float32 [T, D], T >= 1: in model
+            space (rows of ``ActionChunk.model_actions``), or with ``robot_units`` as the robot got
+            them (rows of ``outputs['actions']``).
         inference_delay: rows that will have been executed when the new chunk arrives, >= 0.
         execution_horizon: rows the guidance reaches over; None = the policy's configured one.
+        state: the state the leftover was made from (``ActionChunk.state``), float32 [S]; needed in
+            model space by a policy whose actions are relative to it.
+        robot_units: which of the two ``leftover`` is.
 
     """
 
     leftover: FloatArray
     inference_delay: int
     execution_horizon: int | None = None
+    state: FloatArray | None = None
+    robot_units: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class ActionChunk:
             ``outputs['actions']`` is [H, D] in the robot's units, cropped to the profile.
         model_actions: the chunk in model space (normalised, uncropped), float32
             [chunk_size, max_action_dim], for a later ``RtcPrefix``; None where unsupported.
+        state: the raw state the chunk answers, float32 [S], for a later ``RtcPrefix``.
         timing_ms: stage → milliseconds, e.g. ``preprocess``, ``model``; stages may contain one
             another. The engine adds ``queue`` (waiting for the worker) and ``infer`` (the whole
             call of the policy).
@@ -107,6 +115,7 @@ class ActionChunk:
     outputs: Mapping[str, FloatArray]
     model_actions: FloatArray | None = None
     timing_ms: Mapping[str, float] = field(default_factory=dict)
+    state: FloatArray | None = None
 
     @property
     def actions(self) -> FloatArray:

@@ -8,15 +8,19 @@ more: on the hub it fetches the small files and, by range requests, the headers.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from openpi_policy_ros.errors import CheckpointError
-from openpi_policy_ros.policies import checkpoint_files
+from openpi_policy_ros.policies import checkpoint_files, hub
 from openpi_policy_ros.policies.checkpoint_files import Located
-from openpi_policy_ros.policies.weight_files import Header, TensorInfo, read_header
+from openpi_policy_ros.policies.hub_download import fetch_weights
+from openpi_policy_ros.policies.weight_files import Header, merge_headers, read_header, read_index
+
+logger = logging.getLogger('openpi_policy_ros.policies')
 
 SMALL_FILES = (
     'config.json',
@@ -26,7 +30,9 @@ SMALL_FILES = (
     'policy_postprocessor*',
     'model.safetensors.index.json',
     'tokenizer.json',
+    'tokenizer.model',
     'tokenizer/tokenizer.json',
+    'tokenizer/tokenizer.model',
     'assets/*/norm_stats.json',
     'experiment_cfg/metadata.json',
 )
@@ -34,6 +40,7 @@ SMALL_FILES = (
 
 _DEEPEST, _MOST_FILES = 5, 20_000
 _LISTED = 20
+_AROUND = ('policy_preprocessor', 'assets/')
 
 
 @dataclass(frozen=True)
@@ -55,36 +62,75 @@ class CheckpointView:
     _headers: dict[str, Header] = field(default_factory=dict, compare=False, repr=False)
 
     def header(self, name: str) -> Header:
-        """Return what the weights file ``name`` holds.
+        """Return what the weights ``name`` hold: that file, or all the shards of its index.
 
         Raises:
-            CheckpointError: no such file, sharded instead, damaged, or not to be had from the hub.
+            CheckpointError: no such file, damaged, not to be had from the hub, or a shard that is
+                not there or does not hold what the index says.
 
         """
-        if name not in self.sizes:
-            raise self._no_weights(name)
         if name not in self._headers:
-            self._headers[name] = (
-                _hub_header(self.model, name, self.located.revision)
-                if self.on_hub
-                else read_header(self.located.directory / name)
-            )
+            if name in self.sizes:
+                self._headers[name] = self._read_header(name)
+            else:
+                weight_map = self._weight_map(name)
+                shards = {shard: self.header(shard) for shard in self.weight_files(name)}
+                self._headers[name] = merge_headers(self._place(_index(name)), weight_map, shards)
         return self._headers[name]
 
+    def weight_files(self, name: str) -> tuple[str, ...]:
+        """Return the files that the weights ``name`` are in: that file, or the shards of its index.
+
+        Raises:
+            CheckpointError: neither is there, or not all the shards.
+
+        """
+        if name in self.sizes:
+            return (name,)
+        return tuple(sorted(set(self._weight_map(name).values())))
+
+    def fetch(self, name: str) -> None:
+        """Download the weights ``name`` where they are still on the hub.
+
+        ``located.directory`` then holds all that loading reads.
+
+        Raises:
+            CheckpointError: they cannot be fetched, or there is no room for them.
+
+        """
+        if self.on_hub:
+            fetch_weights(self.model, self.located.revision, self.weight_files(name))
+
+    def _read_header(self, name: str) -> Header:
+        path = self.located.directory / name
+        # What is in the hub's cache already need not be asked for again.
+        if self.on_hub and not path.is_file():
+            return hub.read_header(self.model, name, self.located.revision, self.sizes[name])
+        return read_header(path)
+
+    def _weight_map(self, name: str) -> Mapping[str, str]:
+        if _index(name) not in self.sizes:
+            raise self._no_weights(name)
+        return read_index(self.located.directory / _index(name), self.sizes)
+
+    def _place(self, name: str) -> str:
+        return f'{self.model}: {name}' if self.on_hub else str(self.located.directory / name)
+
     def _no_weights(self, name: str) -> CheckpointError:
-        where = self.model if self.on_hub else str(self.located.directory)
-        if f'{name}.index.json' in self.sizes:
-            return CheckpointError(
-                f'{where}: its weights are sharded ({name}.index.json), which is not supported yet',
-                expected=f'one file {name}',
-                remedy='save the checkpoint again with a shard size above its own',
-            )
         there = ', '.join(sorted(self.sizes)[:_LISTED]) or 'nothing'
         return CheckpointError(
-            f'{where} holds no weights',
+            f'{self.model if self.on_hub else self.located.directory} holds no weights',
             expected=f'a file {name} (there is: {there})',
-            remedy='copy or download the whole checkpoint; random weights are never served',
+            remedy=f'{self._whole()}; random weights are never served',
         )
+
+    def _whole(self) -> str:
+        if self.located.revision and not self.on_hub:
+            return (
+                'only a part of it was downloaded so far: start once with a network and without '
+                f'HF_HUB_OFFLINE, or `hf download {self.model} --revision {self.located.revision}`'
+            )
+        return 'copy or download the whole checkpoint'
 
 
 def view_directory(model: str, located: Located) -> CheckpointView:
@@ -109,31 +155,86 @@ def view_directory(model: str, located: Located) -> CheckpointView:
 def view_model(model: str, revision: str | None = None) -> CheckpointView:
     """Return the view of a directory or hub repository; of the latter only small files are fetched.
 
+    Where the hub does not answer, or must not be asked, it is what was downloaded before.
+
+    Args:
+        model: directory, or hub id where no such directory exists.
+        revision: branch, tag or commit of the hub; None = its main branch. Ignored for a directory.
+
     Raises:
         CheckpointError: neither a directory nor a hub id, or the hub cannot be asked.
 
     """
-    path = Path(model).expanduser()
-    if path.exists() or not checkpoint_files.is_hub_id(model):
-        return view_directory(model, checkpoint_files.locate(model, None, ()))
-    from huggingface_hub import HfApi, constants
+    directory = checkpoint_files.find_directory(model)
+    if directory is not None:
+        return view_directory(model, Located(directory))
+    if hub.offline():
+        cached = _view_cached(model, revision)
+        if cached is None:
+            raise _not_cached(model, revision)
+        return cached
+    try:
+        listing = hub.list_files(model, revision)
+    except hub.HubUnreachable as error:
+        cached = _view_cached(model, revision)
+        if cached is None:
+            raise
+        logger.warning(
+            '%s; what was downloaded before is served: commit %s',
+            error.what,
+            cached.located.revision,
+        )
+        return cached
+    folder = hub.fetch_small(model, listing, revision, SMALL_FILES)
+    return CheckpointView(model, Located(folder, listing.commit), listing.sizes, on_hub=True)
 
-    if constants.HF_HUB_OFFLINE:
-        # What was downloaded before is all there is.
-        return view_directory(model, checkpoint_files.locate(model, revision, SMALL_FILES))
-    with checkpoint_files.asking_hub(model, revision):
-        info = HfApi().model_info(model, revision=revision, files_metadata=True)
-    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-    located = checkpoint_files.locate(model, info.sha, SMALL_FILES)
-    return CheckpointView(model, located, sizes, on_hub=True)
+
+def tell_commit(view: CheckpointView, revision: str | None) -> None:
+    """Tell in the log which commit a revision of the hub is, where it may be another tomorrow."""
+    if view.located.revision not in ('', revision):
+        logger.warning(
+            '%s: revision %s is commit %s today; pass that commit as revision to pin it',
+            view.model,
+            revision or 'main',
+            view.located.revision,
+        )
 
 
-def _hub_header(repository: str, name: str, commit: str) -> Header:
-    from huggingface_hub import HfApi
+def _view_cached(model: str, revision: str | None) -> CheckpointView | None:
+    found = hub.cached_folder(model, revision, SMALL_FILES)
+    if found is None:
+        return None
+    view = view_directory(model, Located(*found))
+    if not hub.has_all_small(model, view.located.revision):
+        _refuse_half(view)
+    return view
 
-    with checkpoint_files.asking_hub(repository, commit, what=f'the header of {name}'):
-        metadata = HfApi().parse_safetensors_file_metadata(repository, name, revision=commit)
-    return {
-        tensor: TensorInfo(info.dtype, tuple(info.shape))
-        for tensor, info in metadata.tensors.items()
-    }
+
+def _refuse_half(view: CheckpointView) -> None:
+    """Refuse what another program left in the cache without what belongs around the network.
+
+    That program may have fetched config.json and the weights alone: served so, a fine-tune answers
+    in other units.
+    """
+    if not any(name.startswith(_AROUND) for name in view.sizes):
+        commit = view.located.revision
+        raise CheckpointError(
+            f"{view.model}: the hub's cache holds commit {commit} without policy_preprocessor.json "
+            'and assets/, and whether it has any cannot be asked now',
+            expected='all its small files',
+            remedy='start once with a network and without HF_HUB_OFFLINE, or '
+            f'`hf download {view.model} --revision {commit} --local-dir …` and pass that directory',
+        )
+
+
+def _not_cached(model: str, revision: str | None) -> CheckpointError:
+    return CheckpointError(
+        f'{model!r} is no directory here, HF_HUB_OFFLINE is set, and nothing of it was downloaded '
+        f'at revision {revision or "main"!r}',
+        expected="an existing directory, or a hub repository that lies in this machine's cache",
+        remedy='unset HF_HUB_OFFLINE once to download it, or pass a directory',
+    )
+
+
+def _index(name: str) -> str:
+    return f'{name}.index.json'

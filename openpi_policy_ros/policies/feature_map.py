@@ -33,6 +33,9 @@ class FeatureMap:
         state_parts: the state's parts, concatenated in order; each is a list of wire keys of which
             an observation holds exactly one.
         state_dim: widest state the model takes.
+        state_exact: whether any other width than ``state_dim`` is refused, because the statistics
+            it is normalised by have that many.
+        least_state: fewest numbers of state the model can do with.
         state_dims: numbers in each of ``state_parts``; None, or (), where any number will do.
         prompt_key: wire key of the instruction.
         default_prompt: used where an observation carries none; None = that is an error.
@@ -51,6 +54,8 @@ class FeatureMap:
     colour_order: Literal['RGB', 'BGR'] = 'RGB'
     ignore_keys: frozenset[str] = frozenset()
     state_dims: tuple[int | None, ...] = ()
+    state_exact: bool = False
+    least_state: int = 1
 
     @property
     def state(self) -> StateSpec:
@@ -62,6 +67,8 @@ def build_feature_map(
     *,
     image_features: Sequence[str],
     state_dim: int,
+    state_exact: bool = False,
+    least_state: int = 1,
     profile: Profile | None = None,
     renames: Mapping[str, str] | None = None,
     optional_cameras: Sequence[str] = (),
@@ -73,6 +80,8 @@ def build_feature_map(
     Args:
         image_features: the model's cameras, in its order.
         state_dim: widest state the model takes.
+        state_exact: whether a narrower one is refused, too.
+        least_state: fewest numbers of state; more than 1 where actions are differences from it.
         profile: the robot's conventions; None = the model's own names.
         renames: raw key → feature, applied to what the robot's key map leads to, or, without one,
             to the observation itself.
@@ -118,11 +127,7 @@ def build_feature_map(
         aliases = (raw for raw, renamed in renames.items() if renamed == STATE)
         state_parts.append(_unique((STATE_ALIAS, STATE, *aliases)))
 
-    if sum(profile.state_dims) > state_dim:
-        problems.append(
-            f'state_dims {profile.state_dims} makes {sum(profile.state_dims)} numbers of state, '
-            f'but the checkpoint takes at most {state_dim}'
-        )
+    problems += _width_problems(profile, state_dim, state_exact, least_state)
     optional = profile.optional_cameras
     if optional is None:
         optional = list(optional_cameras)
@@ -157,7 +162,40 @@ def build_feature_map(
         colour_order=profile.colour_order,
         ignore_keys=frozenset(profile.ignore_keys),
         state_dims=tuple(dims.get(part[0]) for part in state_parts),
+        state_exact=state_exact,
+        least_state=least_state,
     )
+
+
+def _width_problems(
+    profile: Profile, state_dim: int, state_exact: bool, least_state: int
+) -> list[str]:
+    """Return what is wrong with the numbers of state a robot file announces."""
+    if least_state > state_dim:
+        return [
+            f'the checkpoint answers differences from {least_state} numbers of state, but takes at '
+            f'most {state_dim}: its files contradict one another'
+        ]
+    if not profile.state_dims:
+        return []
+    width = sum(profile.state_dims)
+    made = f'state_dims {profile.state_dims} makes {width} numbers of state'
+    if width > state_dim:
+        return [
+            f'{made}, but the checkpoint takes {"" if state_exact else "at most "}{state_dim}: the '
+            'robot file is wider than the checkpoint'
+        ]
+    if state_exact and width < state_dim:
+        return [
+            f'{made}, but the checkpoint normalises {state_dim}: the robot file is narrower than '
+            'its statistics; send every number it was trained on, in their order'
+        ]
+    if width < least_state:
+        return [
+            f'{made}, but the actions of this checkpoint are differences from {least_state}: send '
+            'every number it was trained on, in their order'
+        ]
+    return []
 
 
 def _unique(keys: Iterable[str]) -> tuple[str, ...]:

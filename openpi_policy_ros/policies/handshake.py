@@ -19,6 +19,8 @@ from openpi_policy_ros.errors import ConfigurationError
 logger = logging.getLogger('openpi_policy_ros.policies')
 
 DEFAULT_ACTION_SPACE = 'joint_position'
+RTC = 'rtc'
+"""Key that invites clients to send what is left of the last chunk (docs/protocol.md)."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class HandshakeFacts:
         horizon: rows of a reply, after the profile's crop.
         action_dim: columns of a reply, after the profile's crop.
         needs_session_id: whether a client has to name its session.
+        supports_rtc: whether a client may send what is left of the last chunk.
 
     """
 
@@ -41,6 +44,7 @@ class HandshakeFacts:
     horizon: int
     action_dim: int
     needs_session_id: bool = False
+    supports_rtc: bool = False
 
 
 def derive(facts: HandshakeFacts, action_space: str = '') -> dict[str, Any]:
@@ -132,6 +136,14 @@ def _contradictions(
         problems.append(
             f'policy_server_config.action_space is {config["action_space"]!r}, but '
             f'profile.action_space is {space!r}; the actions can mean only one'
+        )
+    rtc = config.get(RTC, False)
+    if not isinstance(rtc, bool):
+        problems.append(f'policy_server_config.{RTC} is {rtc!r}, expected true or false')
+    elif rtc and not facts.supports_rtc:
+        problems.append(
+            f'policy_server_config.{RTC} is true, but this policy cannot continue a chunk that is '
+            'being executed (real-time chunking); remove the line'
         )
     external = config.get('n_external_cameras', 0)
     wrist = config.get('needs_wrist_camera', False)

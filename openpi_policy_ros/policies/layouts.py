@@ -8,6 +8,7 @@ conversion to use, instead of failing over a file that such a folder never has.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,16 +17,11 @@ from typing import Any
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.checkpoint_files import read_json
 from openpi_policy_ros.policies.checkpoint_view import CheckpointView
+from openpi_policy_ros.policies.weight_files import Header
 
 CONFIG, WEIGHTS = 'config.json', 'model.safetensors'
+INDEX = f'{WEIGHTS}.index.json'
 
-_TO_PYTORCH = (
-    "openpi's own script makes PyTorch weights of it (examples/convert_jax_model_to_pytorch.py "
-    '--checkpoint_dir … --config_name … --output_path …), which a later version will read'
-)
-_TO_LEROBOT = (
-    'use its LeRobot version where there is one (for the base model lerobot/pi0_base on the hub)'
-)
 _MIGRATE = 'python -m lerobot.processor.migrate_policy_normalization --pretrained-path …'
 
 
@@ -48,7 +44,8 @@ class Layout:
         """Return the error that names this layout."""
         return CheckpointError(
             f'{model} is {self.title}, which is not read here',
-            expected=f'a checkpoint in the LeRobot layout ({CONFIG} with a type, {WEIGHTS})',
+            expected=f"a checkpoint in LeRobot's layout ({CONFIG} with a type, {WEIGHTS}) or that "
+            f"of openpi's PyTorch models ({CONFIG} with an action_horizon, {WEIGHTS}, assets/)",
             remedy=self.remedy,
         )
 
@@ -59,13 +56,11 @@ NO_CONFIG = Layout('no_config', f'a {WEIGHTS} of the π0 family without its {CON
 OPENPI_JAX = Layout(
     'openpi_jax',
     'an openpi checkpoint in JAX (Orbax) format',
-    f'{_TO_PYTORCH}; today {_TO_LEROBOT}',
+    "convert it with openpi's own script (examples/convert_jax_model_to_pytorch.py "
+    '--checkpoint_dir … --config_name … --output_path …) and copy its folder assets/ into what '
+    'that writes: the result is read here',
 )
-OPENPI_PYTORCH = Layout(
-    'openpi_pytorch',
-    'an openpi checkpoint converted to PyTorch',
-    f'a later version will read it; today {_TO_LEROBOT}',
-)
+OPENPI_PYTORCH = Layout('openpi_pytorch', 'an openpi checkpoint in PyTorch')
 LEROBOT_BUFFERS = Layout(
     'lerobot_buffers',
     'an old LeRobot checkpoint, whose normalisation statistics lie among its weights '
@@ -82,7 +77,8 @@ GROOT = Layout('groot', 'a GR00T checkpoint', 'serve it with its own server')
 PICKLE = Layout(
     'pickle',
     'weights in a pickle (.bin, .pt, .pth or .ckpt)',
-    'save them as safetensors in the LeRobot layout; pickles are never opened: they can run code',
+    'save them as safetensors in the layout of LeRobot or openpi; pickles are never opened: they '
+    'can run code',
 )
 
 _FAST = (
@@ -94,7 +90,6 @@ _OTHERS = (
     *('wall_x', 'xvla'),
 )
 TYPES: Mapping[str, str] = {
-    'pi05': 'π0.5 is not served yet',
     'pi0_fast': _FAST,
     'pi0fast': _FAST,
     **dict.fromkeys(_OTHERS, _OTHER),
@@ -105,9 +100,11 @@ _ORBAX = re.compile(
     r'(?:params/|train_state/)?(?:_METADATA|_CHECKPOINT_METADATA|manifest\.ocdbt|_sharding)'
 )
 _BUFFERS = re.compile(r'(?:model\.)?(?:un)?normalize_\w+\.')
+_ASSETS = re.compile(r'assets/(?P<id>.+)/norm_stats\.json')
 _PICKLE = re.compile(r'[^/]+\.(?:bin|pt|pth|ckpt)')
 _PI0_TENSOR = re.compile(r'(?:model\.)?paligemma_with_expert\.')
 _DREAMZERO_TENSOR = 'action_head.'
+_OF_TRAINING = ('metadata.pt', 'optimizer.pt')
 
 
 def identify(view: CheckpointView) -> Layout:
@@ -118,7 +115,7 @@ def identify(view: CheckpointView) -> Layout:
     """
     names = view.sizes.keys()
     # Beside whole weights these are leftovers of what the weights were made from.
-    if WEIGHTS not in names:
+    if not {WEIGHTS, INDEX} & names:
         if {'adapter_config.json', 'adapter_model.safetensors'} & names:
             return PEFT
         if any(_ORBAX.fullmatch(name) for name in names):
@@ -131,16 +128,25 @@ def identify(view: CheckpointView) -> Layout:
         return GROOT
     if model_type == 'vla' and 'action_head_cfg' in config:
         return DREAMZERO
-    if any(name.startswith('assets/') and name.endswith('norm_stats.json') for name in names):
-        return OPENPI_PYTORCH
-    if {'action_dim', 'action_horizon'} <= config.keys():
+    has_assets = any(_ASSETS.fullmatch(name) for name in names)
+    if {'action_dim', 'action_horizon'} <= config.keys() or (has_assets and CONFIG in names):
         return OPENPI_PYTORCH
     tensors = _tensors(view)
     if any(name.startswith(_DREAMZERO_TENSOR) for name in tensors):
         return DREAMZERO
     if CONFIG not in names and any(_PI0_TENSOR.match(name) for name in tensors):
-        return NO_CONFIG
+        trained = has_assets or any(name in names for name in _OF_TRAINING)
+        return _openpi_without_config(view) if trained else NO_CONFIG
     return _elsewhere(names, config)
+
+
+def openpi_type(view: CheckpointView) -> str:
+    """Return the type of an openpi checkpoint, ``pi0`` or ``pi05``.
+
+    Only its tensors tell: π0.5 has no projection of the state, and an MLP for the time alone.
+    """
+    names = {name.removeprefix('model.').partition('.')[0] for name in _tensors(view)}
+    return 'pi05' if 'time_mlp_in' in names and 'state_proj' not in names else 'pi0'
 
 
 def has_buffers(tensors: Iterable[str]) -> bool:
@@ -148,11 +154,24 @@ def has_buffers(tensors: Iterable[str]) -> bool:
     return any(_BUFFERS.match(name) for name in tensors)
 
 
-def refuse_foreign(view: CheckpointView) -> None:
-    """Raise ``CheckpointError`` for a layout that is known and not read here."""
+def asset_ids(names: Iterable[str]) -> list[str]:
+    """Return the assets whose statistics an openpi checkpoint with these files carries, sorted."""
+    return sorted(found['id'] for name in names if (found := _ASSETS.fullmatch(name)))
+
+
+def known_layout(view: CheckpointView) -> Layout:
+    """Return the layout of a checkpoint that is read here.
+
+    What is no checkpoint at all passes: its reader says which file is missing.
+
+    Raises:
+        CheckpointError: a layout that is known, and not read here.
+
+    """
     layout = identify(view)
     if layout.remedy:
         raise layout.refusal(view.model)
+    return layout
 
 
 def unserved(model: str, model_type: str, served: Collection[str]) -> CheckpointError:
@@ -169,13 +188,42 @@ def unserved(model: str, model_type: str, served: Collection[str]) -> Checkpoint
 def _tensors(view: CheckpointView) -> Collection[str]:
     """Return the names of the tensors, () where they cannot be read: validation tells that."""
     if WEIGHTS not in view.sizes:
-        index = view.located.directory / f'{WEIGHTS}.index.json'
+        # Names are all in the index; the headers of the shards need not be read for them.
+        index = view.located.directory / INDEX
         weight_map = read_json(index).get('weight_map') if index.is_file() else None
         return weight_map.keys() if isinstance(weight_map, dict) else ()
+    return _header(view).keys()
+
+
+def _header(view: CheckpointView) -> Header:
     try:
-        return view.header(WEIGHTS).keys()
+        return view.header(WEIGHTS)
     except CheckpointError:
-        return ()
+        return {}
+
+
+def _openpi_without_config(view: CheckpointView) -> Layout:
+    """Return what openpi's training in PyTorch saves, with the config.json that it lacks.
+
+    It trains no other sizes there, and the rest shows in the weights, but for the number of steps
+    of a chunk: that is in a pickle alone.
+    """
+    header = _header(view)
+    projection = header.get('action_in_proj.weight')
+    values = {
+        'action_dim': projection.shape[-1] if projection is not None and projection.shape else '…',
+        'action_horizon': '…',
+        'paligemma_variant': 'gemma_2b',
+        'action_expert_variant': 'gemma_300m',
+        'precision': 'bfloat16' if any(t.dtype == 'BF16' for t in header.values()) else 'float32',
+    }
+    return Layout(
+        'openpi_training',
+        f'an openpi checkpoint as its training in PyTorch saves it, without a {CONFIG}',
+        f'write one: {json.dumps(values, ensure_ascii=False)}, where action_horizon is the whole '
+        'number that the model of its training config says (50 where that says nothing); it is in '
+        'none of the files but metadata.pt, a pickle, and pickles are never opened',
+    )
 
 
 def _elsewhere(names: Collection[str], config: Mapping[str, Any]) -> Layout:
@@ -199,6 +247,6 @@ def _elsewhere(names: Collection[str], config: Mapping[str, Any]) -> Layout:
         return Layout(
             'transformers',
             f'a checkpoint of the transformers library ({kind}), not a policy',
-            'pass a checkpoint that LeRobot saved',
+            'pass a checkpoint that LeRobot or openpi saved',
         )
     return UNKNOWN

@@ -16,7 +16,7 @@ from openpi_policy_ros.configuration.robot import Profile
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError
 from openpi_policy_ros.policies import checkpoint_files, layouts, registry
 from openpi_policy_ros.policies.base import Policy
-from openpi_policy_ros.policies.checkpoint_view import view_directory
+from openpi_policy_ros.policies.checkpoint_view import tell_commit, view_model
 from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
 
 logger = logging.getLogger('openpi_policy_ros.policies')
@@ -40,8 +40,8 @@ def load_policy(
             another server, ``ws://host:port/path`` or ``wss://…``.
         policy: policy file (a stem of ``config/`` or a path), or a whole deploy file, of which
             keys nobody reads are named in the log; None = the registry entry is found
-            by ``type`` in the checkpoint's config.json, and everything is derived from it; an
-            address is served by ``remote``.
+            by ``type`` in the checkpoint's config.json, or, where openpi wrote it, by its tensors,
+            and everything is derived from it; an address is served by ``remote``.
         profile: conventions of the robot; None = the model's own names.
         device: torch device, ``cpu``, ``cuda`` or ``cuda:N``.
         revision: hub revision; ignored for a directory.
@@ -99,9 +99,13 @@ def choose_policy(
             )
         options = _known_options(file, plugin) if file.is_deploy_file else file.options
         return plugin, LoadRequest(model, device, options, file.source, profile, revision)
-    located = checkpoint_files.locate(model, revision, ['config.json'])
-    layouts.refuse_foreign(view_directory(model, located))
-    kind = model_type(located.directory)
+    view = view_model(model, revision)
+    tell_commit(view, revision)
+    located = view.located
+    if layouts.known_layout(view) is layouts.OPENPI_PYTORCH:
+        kind = layouts.openpi_type(view)
+    else:
+        kind = model_type(located.directory)
     found = registry.find_by_model_type(kind)
     if found is None:
         known = [t for name in registry.names() for t in registry.find(name).model_types]
@@ -146,6 +150,6 @@ def model_type(directory: Path) -> str:
         raise CheckpointError(
             f'{directory / "config.json"}: type is {value!r}',
             expected="the kind of model as text, e.g. 'pi0'",
-            remedy='pass a checkpoint in the LeRobot layout, or name a policy file (policy:=…)',
+            remedy='pass a checkpoint of LeRobot or openpi, or name a policy file (policy:=…)',
         )
     return value

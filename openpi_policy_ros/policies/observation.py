@@ -40,7 +40,8 @@ class Features:
     Attributes:
         images: camera feature → RGB [height, width, 3], uint8 0..255 or float32 0..1, in model
             order; missing optional cameras are absent. May be read-only views of the observation.
-        state: float32 [D], 1 <= D <= the model's widest.
+        state: float32 [D], D as ``FeatureMap.state_dim``, ``state_exact``, ``least_state`` allow; a
+            copy.
         prompt: the instruction, not empty.
 
     """
@@ -140,12 +141,18 @@ class ObservationReader:
             parts.append(part)
             lengths.append(f'{hit[0]} {part.size}')
         state = np.concatenate(parts)
-        most = self._map.state_dim
-        if not 1 <= state.size <= most:
+        most, least = self._map.state_dim, self._map.least_state
+        if self._map.state_exact:
+            least, expected = most, f'{most}, as many as the statistics of the checkpoint have'
+        elif least > 1:
+            expected = f'{least} to {most}; the actions are differences from the first {least}'
+        else:
+            expected = f'1 to {most}, the width of the checkpoint'
+        if not least <= state.size <= most:
             raise InvalidObservation(
                 self._map.state_parts[0][0],
                 f'the state has {state.size} dimensions ({", ".join(lengths)})',
-                expected=f'1 to {most}, the width of the checkpoint',
+                expected=expected,
                 remedy='send the dimensions this checkpoint was trained on, in their order',
             )
         return state

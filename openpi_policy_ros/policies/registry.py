@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openpi_policy_ros.configuration.robot import Profile
 from openpi_policy_ros.errors import ConfigurationError
@@ -55,6 +55,40 @@ class LoadRequest:
 
 
 @dataclass(frozen=True)
+class CheckpointOptions:
+    """What the files of a made checkpoint are to look like; None = the policy's own default.
+
+    Attributes:
+        layout: whose files, e.g. ``lerobot``, ``openpi``.
+        normalization: of state and actions, e.g. ``mean_std``.
+        relative: whether the actions are differences from the state.
+        shards: number of weight files.
+        state_dim, action_dim: numbers of a state, columns of a chunk.
+        dtype: of the weights.
+        cameras: short names of the camera features, in order; () = the policy's own.
+
+    """
+
+    layout: str | None = None
+    normalization: str | None = None
+    relative: bool = False
+    shards: int | None = None
+    state_dim: int | None = None
+    action_dim: int | None = None
+    dtype: str | None = None
+    cameras: tuple[str, ...] = ()
+
+
+class CheckpointMaker(Protocol):
+    """Writes a small seeded checkpoint into an empty directory."""
+
+    def __call__(
+        self, directory: Path, size: str, seed: int, options: CheckpointOptions | None = None
+    ) -> None:
+        """Write it; raises ``ConfigurationError`` for what it cannot write, with the reason."""
+
+
+@dataclass(frozen=True)
 class PolicyPlugin:
     """One registry entry.
 
@@ -63,7 +97,7 @@ class PolicyPlugin:
             ``CheckpointError`` or ``ConfigurationError``.
         model_types: values of ``type`` in a checkpoint's config.json that this entry serves, so
             that ``--model`` alone finds it.
-        make_checkpoint: writes a small seeded checkpoint: (directory, size, seed); None = cannot.
+        make_checkpoint: writes a small seeded checkpoint; None = cannot.
         checkpoint_sizes: sizes ``make_checkpoint`` knows, the default first.
         option_names: keys of its policy file, so that the others of a whole deploy file can be
             ignored; None = all are passed on.
@@ -75,7 +109,7 @@ class PolicyPlugin:
 
     load: Callable[[LoadRequest], Policy]
     model_types: tuple[str, ...] = ()
-    make_checkpoint: Callable[[Path, str, int], None] | None = None
+    make_checkpoint: CheckpointMaker | None = None
     checkpoint_sizes: tuple[str, ...] = field(default=())
     option_names: tuple[str, ...] | None = None
     inspect: Callable[[LoadRequest, CheckpointView], PolicyReport] | None = None

@@ -26,6 +26,11 @@ class PolicyReport:
         spec: what the doors would see, ``weights_hash`` left out; its handshake is the one sent.
         normalisation: feature type → mode, of those that are not IDENTITY.
         statistics: files of statistics that the processors name.
+        state_exact: whether the state has to be as wide as its statistics.
+        delta_mask: per column of the uncropped chunk, whether it is a difference from the state;
+            () = none is.
+        prompt_text: how an instruction becomes the model's text.
+        antialias: whether images are scaled down with an antialiasing filter.
         processors: names of the processor steps, in order.
         tokenizer: where it comes from.
         max_tokens: most tokens of an instruction.
@@ -44,6 +49,10 @@ class PolicyReport:
     spec: PolicySpec | None = None
     normalisation: Mapping[str, str] | None = None
     statistics: tuple[str, ...] = ()
+    state_exact: bool = False
+    delta_mask: tuple[bool, ...] = ()
+    prompt_text: str = ''
+    antialias: bool = False
     processors: tuple[str, ...] | None = None
     tokenizer: str = ''
     max_tokens: int | None = None

@@ -28,6 +28,7 @@ class Kind(enum.Enum):
     INTEGER = 'integer'
     DOUBLE = 'number'
     STRING = 'text'
+    BOOL_ARRAY = 'list of true or false'
     INTEGER_ARRAY = 'list of integers'
     DOUBLE_ARRAY = 'list of numbers'
     STRING_ARRAY = 'list of texts'
@@ -131,6 +132,7 @@ _KINDS: dict[Any, Kind] = {
     int: Kind.INTEGER,
     float: Kind.DOUBLE,
     str: Kind.STRING,
+    list[bool]: Kind.BOOL_ARRAY,
     list[int]: Kind.INTEGER_ARRAY,
     list[float]: Kind.DOUBLE_ARRAY,
     list[str]: Kind.STRING_ARRAY,

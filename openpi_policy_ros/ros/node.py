@@ -38,7 +38,7 @@ from openpi_policy_ros.ros.publishers import (
 )
 from openpi_policy_ros.ros.sensors import Sensors
 from openpi_policy_ros.ros.settings import NodeConfig
-from openpi_policy_ros.server import ServerThread
+from openpi_policy_ros.server import ServerThread, refuse_taken_address
 
 _log = logging.getLogger('openpi_policy_ros.ros.node')
 
@@ -163,6 +163,8 @@ class PolicyNode(LifecycleNode):
 
     def _build(self, config: NodeConfig) -> None:
         self._undo.append(('parameters', self._parameters_book.thaw))
+        # Before the model, which may take minutes to load.
+        refuse_taken_address(config.server())
         _log.info('loading %s on %s', config.model, config.device)
         self._status.show(Status('INIT', f'loading {config.model}', facts=self._facts))
         engine = self._load(config)

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import itertools
 import logging
-import socket
 import threading
 from concurrent.futures import Future
 from http import HTTPStatus
@@ -20,7 +18,7 @@ from websockets.http11 import Request, Response
 
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.engine import Engine
-from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.server.address import address_family, cannot_listen
 from openpi_policy_ros.server.admission import Admission
 from openpi_policy_ros.server.codec_pool import CodecPool
 from openpi_policy_ros.server.conversation import SERVICE_RESTART, Conversation, Shared
@@ -184,15 +182,12 @@ class ServerThread:
             return refuse(connection, full(self._config.max_connections))
 
         host, port = self._config.host, self._config.port
-        # A name such as localhost has an address per family, and a free port would be another one
-        # for each: port 0 means one socket.
-        family = socket.AF_INET if port == 0 and ':' not in host else socket.AF_UNSPEC
         try:
             return await serve(
                 handler,
                 host,
                 port,
-                family=family,
+                family=address_family(self._config),
                 process_request=answer_http,
                 process_response=admit,
                 ssl=self._exposure.tls,
@@ -231,6 +226,7 @@ class ServerThread:
             dialect,
             name,
             self._engine.spec.handshake,
+            reply_shape=(self._engine.spec.horizon, self._engine.spec.action_dim),
             bare_replies=self._config.root_reply == 'array',
             error_detail=self._config.error_detail,
         )
@@ -322,21 +318,3 @@ def _response(reply: HttpReply) -> Response:
         }
     )
     return Response(reply.status.value, reply.status.phrase, headers, body)
-
-
-def cannot_listen(host: str, port: int, error: OSError) -> ConfigurationError:
-    """Return what to tell when ``host``:``port`` cannot be bound."""
-    if isinstance(error, socket.gaierror):
-        why, remedy = 'the name is unknown', 'give an address of this machine, e.g. 127.0.0.1'
-    elif error.errno == errno.EADDRINUSE:
-        why = 'the port is in use'
-        remedy = 'stop the other server, or choose another port (0 picks a free one)'
-    elif error.errno == errno.EACCES:
-        why, remedy = 'permission denied', 'ports below 1024 are privileged; choose a higher one'
-    elif error.errno in (errno.EADDRNOTAVAIL, None):
-        # Without a number: asyncio (3.13) found that no address of the name is this machine's.
-        why = 'this machine has no such address'
-        remedy = 'use 127.0.0.1, an address that `ip address` lists, or 0.0.0.0 for all of them'
-    else:
-        why, remedy = error.strerror or str(error), 'choose another host or port'
-    return ConfigurationError('server', [f'cannot listen on {host}:{port}: {why}; {remedy}'])

@@ -30,3 +30,8 @@ class Greeting:
 def roboarena_keys(handshake: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of RoboArena's keys that are declared; none is invented."""
     return {key: handshake[key] for key in ROBOARENA_KEYS if key in handshake}
+
+
+def advertises_rtc(handshake: Mapping[str, Any] | None) -> bool:
+    """Return whether clients were invited to send what is left of their last chunk."""
+    return isinstance(handshake, Mapping) and handshake.get('rtc') is True

@@ -3,8 +3,8 @@
 """What a frame asks for: the control keys taken out and checked, the observation left alone.
 
 Everything consumed here is part of the request, not of the observation: a wrong ``seed``,
-``session_id`` or ``sampling_params`` is answered ``Invalid request payload`` before any state
-changes, never ``Internal inference error``.
+``session_id``, ``sampling_params`` or rest of a chunk is answered ``Invalid request payload``
+before any state changes, never ``Internal inference error``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from openpi_policy_ros.policies.base import Observation
+from openpi_policy_ros.policies.base import Observation, RtcPrefix
 from openpi_policy_ros.wire.codec import unpackb
 from openpi_policy_ros.wire.errors import InvalidPayload, shorten
 
@@ -29,6 +29,9 @@ MAX_SESSION_ID_LENGTH = 1024
 MAX_INFERENCE_STEPS = 1000
 """Sampler steps one request may ask for; no call is ever cut, so a typo would hold the worker."""
 
+RTC_ACTIONS, RTC_DELAY = 'rtc/prev_actions', 'rtc/delay'
+"""Keys of the rest of the last chunk; control keys only where the handshake advertises them."""
+
 
 @dataclass(frozen=True)
 class Infer:
@@ -39,6 +42,7 @@ class Infer:
         session_id: None = omitted (or falsy), the connection's current one applies.
         seed: None = independent noise.
         num_inference_steps: None = the policy's configured number.
+        rtc: what is left of the last chunk, in robot units; None = nothing.
 
     """
 
@@ -46,6 +50,7 @@ class Infer:
     session_id: str | None = None
     seed: int | None = None
     num_inference_steps: int | None = None
+    rtc: RtcPrefix | None = None
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,13 @@ class Reset:
     """A request to forget the connection's session."""
 
 
-def parse(frame: bytes | str) -> Infer | Reset:
+def parse(frame: bytes | str, rtc_shape: tuple[int, int] | None = None) -> Infer | Reset:
     """Return what a frame asks for.
+
+    Args:
+        frame: as it came.
+        rtc_shape: (rows, columns) of a reply, where the handshake advertises real-time chunking;
+            None = its keys belong to the observation.
 
     Raises:
         InvalidPayload: a text, empty or too large frame; not MessagePack; not a mapping at the
@@ -87,11 +97,15 @@ def parse(frame: bytes | str) -> Infer | Reset:
     session_id = content.pop('session_id', None)
     seed = content.pop('seed', None)
     sampling_params = content.pop('sampling_params', None)
+    rtc = None
+    if rtc_shape is not None:
+        rtc = _rtc(content.pop(RTC_ACTIONS, None), content.pop(RTC_DELAY, None), rtc_shape)
     return Infer(
         observation=content,
         session_id=_session_id(session_id),
         seed=_seed(seed),
         num_inference_steps=_inference_steps(sampling_params),
+        rtc=rtc,
     )
 
 
@@ -169,6 +183,42 @@ def _inference_steps(params: object) -> int | None:
             expected=f'1 … {MAX_INFERENCE_STEPS}',
         )
     return steps
+
+
+def _rtc(actions: object, delay: object, shape: tuple[int, int]) -> RtcPrefix | None:
+    if actions is None and delay is None:
+        return None
+    if actions is None or delay is None:
+        missing, there = (RTC_ACTIONS, RTC_DELAY) if actions is None else (RTC_DELAY, RTC_ACTIONS)
+        raise InvalidPayload(
+            f'{there} without {missing}',
+            expected='both or neither',
+            remedy='leave both out where nothing is left of the last chunk',
+        )
+    rows, columns = shape
+    if (
+        not isinstance(actions, np.ndarray)
+        or actions.dtype.kind != 'f'
+        or actions.ndim != 2
+        or not 1 <= actions.shape[0] <= rows
+        or actions.shape[1] != columns
+    ):
+        raise InvalidPayload(
+            f'{RTC_ACTIONS} is {_describe(actions)}',
+            expected=f'a float array [T, {columns}] with T from 1 to {rows}',
+            remedy='send the rows of the last reply that are not executed yet, as they came',
+        )
+    steps = _single(delay)
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+        raise InvalidPayload(
+            f'{RTC_DELAY} is {_describe(delay)}',
+            expected='a number of steps, 0 or more',
+            remedy='count the rows that will have been executed when the reply arrives',
+        )
+    # A float64 beyond float32 becomes infinite; the policy names it.
+    with np.errstate(over='ignore'):
+        leftover = actions.astype(np.float32)
+    return RtcPrefix(leftover, steps, robot_units=True)
 
 
 def _single(value: object) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
 from openpi_policy_ros.wire import requests
 from openpi_policy_ros.wire.dialect import INFERENCE_ERROR, INVALID_PAYLOAD, Dialect
-from openpi_policy_ros.wire.handshake import Greeting
+from openpi_policy_ros.wire.handshake import Greeting, advertises_rtc
 from openpi_policy_ros.wire.requests import Infer, Reset
 
 DEFAULT_SESSION = 'default'
@@ -34,6 +34,7 @@ class Session:
         connection: str,
         handshake: Mapping[str, Any] | None,
         *,
+        reply_shape: tuple[int, int] | None = None,
         bare_replies: bool = False,
         error_detail: bool = False,
     ) -> None:
@@ -43,6 +44,8 @@ class Session:
             dialect: of the path the client asked for.
             connection: name of this connection, unique in the process.
             handshake: the policy's ``policy_server_config``; None = it declares none.
+            reply_shape: rows and columns of a chunk, which the rest of one may not exceed where
+                the handshake advertises real-time chunking; None = that is not served.
             bare_replies: see ``Dialect.reply``.
             error_detail: let ``failed`` and ``invalid`` pass on what they are told.
 
@@ -50,6 +53,7 @@ class Session:
         self._dialect = dialect
         self._connection = connection
         self._handshake = handshake
+        self._rtc_shape = reply_shape if advertises_rtc(handshake) else None
         self._bare_replies = bare_replies
         self._error_detail = error_detail
         self._current: SessionKey | None = None
@@ -59,15 +63,14 @@ class Session:
         """Return the first frame to send, and whether to close after it."""
         return self._dialect.greeting(self._handshake)
 
-    @staticmethod
-    def decode(frame: bytes | str) -> Infer | Reset:
-        """Return what a frame asks for. Touches no state: may run in another thread.
+    def decode(self, frame: bytes | str) -> Infer | Reset:
+        """Return what a frame asks for. Reads no state that changes: may run in another thread.
 
         Raises:
             InvalidPayload: answer with ``invalid()`` and log the text; it is not for the client.
 
         """
-        return requests.parse(frame)
+        return requests.parse(frame, self._rtc_shape)
 
     def begin(self, command: Infer) -> tuple[InferenceRequest, list[SessionKey]]:
         """Return the request to submit, and the keys to free before it."""
@@ -81,6 +84,7 @@ class Session:
             reset=not self._has_succeeded,
             seed=command.seed,
             num_inference_steps=command.num_inference_steps,
+            rtc=command.rtc,
         )
         return request, freed
 

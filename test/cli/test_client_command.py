@@ -215,7 +215,10 @@ def test_layout_and_colour_order_are_the_robots(tmp_path) -> None:
     assert seen['cam'].flags.c_contiguous
 
 
-SHIPPED = ['droid', 'droid_jointpos', 'roboarena', 'aloha', 'libero', 'so101', 'fr3']
+SHIPPED = [
+    *('droid', 'droid_jointpos', 'droid_jointpos_delta', 'roboarena'),
+    *('aloha', 'libero', 'so101', 'fr3'),
+]
 
 
 @pytest.mark.parametrize('name', SHIPPED)

@@ -55,6 +55,7 @@ def test_a_checkpoint_that_would_be_served_is_described_as_the_robot_sees_it(sma
         'observation/joint_position, observation/gripper_position: at most 32 values'
     )
     assert row(out, 'prompt') == 'prompt: at most 48 tokens'
+    assert row(out, 'text') == 'text, and a newline unless it ends with one'
     assert row(out, 'actions') == '10 rows x 8 columns, cut from 50 x 32, joint_velocity'
     assert row(out, 'normalisation') == 'none'
     assert row(out, 'tokenizer') == str(small / 'tokenizer' / 'tokenizer.json')

@@ -182,7 +182,8 @@ def test_it_can_be_ended_while_it_loads(openpi_policy, number):
 def test_a_port_in_use_is_refused_with_what_to_do(openpi_policy):
     with socket.create_server(('127.0.0.1', 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = serve(openpi_policy, 'echo', '--port', port)
+        # Told before the model is loaded, which would take for ever.
+        command = serve(openpi_policy, 'sleepy', '--port', port)
         assert command.wait() == 2
     command.wait_log(f'cannot listen on 127.0.0.1:{port}: the port is in use')
     assert command.out.empty()

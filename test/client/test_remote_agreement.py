@@ -60,6 +60,12 @@ def test_a_larger_chunk_is_cropped_and_declared_so() -> None:
     assert (agreed.handshake['action_horizon'], agreed.handshake['action_dim']) == (10, 8)
 
 
+def test_what_is_not_passed_on_is_not_announced() -> None:
+    agreed = meet(without(rtc=True))
+    assert agreed.declared['rtc'] is True
+    assert agreed.handshake == PI0
+
+
 def test_without_a_robot_everything_is_as_the_server_says() -> None:
     agreed = meet(PI0, None)
     assert (agreed.horizon, agreed.action_dim) == (10, 8)

@@ -116,6 +116,43 @@ def test_action_names_must_fit_the_crop_with_both_numbers_named():
 
 
 @pytest.mark.parametrize(
+    ('values', 'named'),
+    [
+        ({'delta_mask': [True] * 9, 'crop_columns': 8}, '9 entries, but a reply has 8 columns'),
+        (
+            {'delta_mask': [False] * 3, 'action_names': ['a', 'b']},
+            '3 entries, but a reply has 2 columns',
+        ),
+        ({'delta_mask': [1, 0]}, r'delta_mask.0: .*found 1'),
+        (
+            {'delta_mask': [False, True], 'action_space': 'joint_velocity'},
+            "action_space is 'joint_velocity': velocities are no differences",
+        ),
+    ],
+)
+def test_a_delta_mask_that_cannot_be_meant_is_refused(values, named):
+    with pytest.raises(ConfigurationError, match=named):
+        validate(Profile, values, 'robot.yaml')
+
+
+def test_a_delta_mask_may_be_shorter_and_all_false():
+    assert validate(Profile, {'delta_mask': [True], 'crop_columns': 8}, 'x').delta_mask == [True]
+    velocities = {'delta_mask': [False, False], 'action_space': 'cartesian_velocity'}
+    assert validate(Profile, velocities, 'x').delta_mask == [False, False]
+    assert Profile().delta_mask == []
+
+
+def test_the_two_files_of_droid_positions_differ_in_their_mask_alone():
+    plain, delta = load_robot('droid_jointpos'), load_robot('droid_jointpos_delta')
+    # Seven angles, and the gripper, which openpi never makes a difference of.
+    assert delta.profile.delta_mask == [True] * 7 + [False]
+    assert plain.profile.delta_mask == []
+    assert delta.model_dump(exclude={'profile': {'delta_mask'}}) == plain.model_dump(
+        exclude={'profile': {'delta_mask'}}
+    )
+
+
+@pytest.mark.parametrize(
     ('change', 'named'),
     [
         ({'names': ['j1', 'j1']}, r"not unique: \['j1'\]"),

@@ -7,12 +7,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
+from openpi_files import convert, make_bare
 
+from openpi_policy_ros.policies.pi0.config import Family
 from openpi_policy_ros.policies.pi0.make_checkpoint import make_checkpoint
 
 DATA = Path(__file__).resolve().parents[1] / 'data'
@@ -66,3 +68,19 @@ def observe() -> Callable[..., dict[str, Any]]:
         return {**observation, **changes}
 
     return make
+
+
+@pytest.fixture(scope='session')
+def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[Family, Path]:
+    """Return a LeRobot checkpoint of each family that normalises nothing. Tests only read them."""
+    folder = tmp_path_factory.mktemp('bare')
+    return {family: make_bare(folder / family, family) for family in get_args(Family)}
+
+
+@pytest.fixture(scope='session')
+def converted(
+    bare: dict[Family, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[Family, Path]:
+    """Return the same networks as openpi converts them. Tests only read them."""
+    folder = tmp_path_factory.mktemp('openpi')
+    return {family: convert(source, folder / family) for family, source in bare.items()}

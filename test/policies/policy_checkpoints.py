@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from openpi_policy_ros.errors import CheckpointError
+from openpi_policy_ros.policies.pi0.config import Family
 from openpi_policy_ros.policies.pi0.load import load
 from openpi_policy_ros.policies.pi0.policy import Pi0Policy
 from openpi_policy_ros.policies.registry import LoadRequest
@@ -31,8 +32,8 @@ def rewrite_json(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**values, **changes}))
 
 
-def served(directory: Path, **options: Any) -> Pi0Policy:
-    return load(LoadRequest(str(directory), options=options))
+def served(directory: Path, family: Family = 'pi0', **options: Any) -> Pi0Policy:
+    return load(LoadRequest(str(directory), options=options), family)
 
 
 def refused(directory: Path, **options: Any) -> CheckpointError:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lerobot_files import write_files
 from policy_checkpoints import refused, rewrite_json, served
 
-from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.errors import CheckpointError, ConfigurationError
+from openpi_policy_ros.policies.pi0.lerobot_config import read_config
 
 # What is refused: config.json and arch_overrides.json
 
@@ -30,12 +32,19 @@ def test_unknown_fields_of_config_json_are_warned_about(
 @pytest.mark.parametrize(
     ('field', 'value'),
     [
-        ('type', 'pi05'),
+        ('type', 'act'),
+        ('type', 5),
+        ('type', None),
         ('dtype', 'float16'),
         ('n_obs_steps', 2),
         ('use_peft', True),
-        ('use_relative_actions', True),
+        ('use_relative_actions', 'yes'),
         ('use_visual_memory', True),
+        ('use_proprioceptive_memory', True),
+        ('adapt_to_pi_aloha', True),
+        ('use_delta_joint_actions_aloha', True),
+        ('normalization_mapping', ['MEAN_STD']),
+        ('normalization_mapping', {'STATE': 1}),
         ('rtc_training_max_delay', 4),
         ('paligemma_variant', 'gemma_7b'),
         ('chunk_size', 0),
@@ -55,6 +64,95 @@ def test_a_config_field_that_cannot_be_served_refuses_by_name(
 ) -> None:
     rewrite_json(copy / 'config.json', **{field: value})
     assert field in str(refused(copy))
+
+
+@pytest.mark.parametrize(
+    ('field', 'value', 'remedy'),
+    [
+        ('use_peft', True, 'merge the adapter into the weights'),
+        ('n_obs_steps', 2, 'MEM'),
+        ('use_visual_memory', True, 'MEM'),
+        ('use_proprioceptive_memory', True, 'MEM'),
+        ('rtc_training_max_delay', 4, 'real-time chunking'),
+        ('adapt_to_pi_aloha', True, 'set it to false'),
+        ('use_delta_joint_actions_aloha', True, 'set it to false'),
+    ],
+)
+@pytest.mark.parametrize('family', ['pi0', 'pi05'])
+def test_another_kind_of_training_refuses_and_says_what_to_do(
+    tmp_path: Path, family: str, field: str, value: Any, remedy: str
+) -> None:
+    write_files(tmp_path, family)
+    rewrite_json(tmp_path / 'config.json', **{field: value})
+    with pytest.raises(CheckpointError) as caught:
+        read_config(tmp_path)
+    assert f'{field} is {value!r}' in caught.value.what
+    assert remedy in caught.value.remedy
+
+
+def test_an_adapter_without_its_base_refuses_to_load(copy: Path) -> None:
+    (copy / 'model.safetensors').rename(copy / 'adapter_model.safetensors')
+    (copy / 'adapter_config.json').write_text('{}')
+    assert 'merge it into the base model' in refused(copy).remedy
+
+
+def test_what_is_served_elsewhere_says_by_whom(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    rewrite_json(tmp_path / 'config.json', type='pi0_fast')
+    with pytest.raises(CheckpointError) as caught:
+        read_config(tmp_path)
+    assert caught.value.expected == "'pi0' or 'pi05'"
+    assert 'LeRobot' in caught.value.remedy
+
+
+# Families
+
+
+@pytest.mark.parametrize(
+    ('family', 'length', 'mode'), [('pi0', 48, 'MEAN_STD'), ('pi05', 200, 'QUANTILES')]
+)
+def test_what_config_json_leaves_out_is_lerobots_default_of_the_family(
+    tmp_path: Path, family: str, length: int, mode: str
+) -> None:
+    write_files(tmp_path, family)
+    values = json.loads((tmp_path / 'config.json').read_text())
+    for key in ('tokenizer_max_length', 'normalization_mapping', 'use_relative_actions'):
+        del values[key]
+    (tmp_path / 'config.json').write_text(json.dumps(values))
+    config = read_config(tmp_path)
+    assert config.family == family
+    assert config.tokenizer_max_length == length
+    assert config.normalization == {'VISUAL': 'IDENTITY', 'STATE': mode, 'ACTION': mode}
+
+
+@pytest.mark.parametrize('family', ['pi0', 'pi05'])
+def test_what_config_json_says_counts_for_either_family(tmp_path: Path, family: str) -> None:
+    write_files(tmp_path, family, mode='MIN_MAX', width=5)
+    rewrite_json(tmp_path / 'config.json', tokenizer_max_length=77)
+    config = read_config(tmp_path)
+    assert config.tokenizer_max_length == 77
+    assert config.normalization['STATE'] == 'MIN_MAX'
+    assert (config.state_dim, config.action_dim) == (5, 5)
+    assert config.image_features == ('observation.images.front',)
+
+
+@pytest.mark.parametrize('relative', [True, False, None])
+def test_relative_actions_are_for_the_processors_to_decide(
+    tmp_path: Path, relative: bool | None
+) -> None:
+    write_files(tmp_path)
+    rewrite_json(tmp_path / 'config.json', use_relative_actions=relative)
+    read_config(tmp_path)
+
+
+def test_statistics_in_config_json_are_no_unknown_field(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    write_files(tmp_path)
+    rewrite_json(tmp_path / 'config.json', norm_stats={})
+    read_config(tmp_path)
+    assert caplog.text == ''
 
 
 @pytest.mark.parametrize('text', ['', '{', '[1]', 'null'])
@@ -174,7 +272,7 @@ def test_the_sizes_of_the_checkpoint_may_be_written_out(small: Path) -> None:
 @pytest.mark.parametrize(
     ('options', 'says'),
     [
-        ({'norm_stats': {'state': {'mean': [0.0]}}}, 'norm_stats'),
+        ({'norm_stats': {'state': {'mean': [0.0], 'std': [1.0]}}}, 'norm_stats.action: required'),
         ({'dtype': 'float16'}, 'float16 is refused'),
         ({'dtype': 'int8'}, "found 'int8'"),
         ({'num_inference_steps': 0}, 'num_inference_steps'),

@@ -12,8 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from openpi_policy_ros.policies.base import InferenceRequest, RtcPrefix, SessionKey
+from openpi_policy_ros.policies.base import (
+    ActionChunk,
+    InferenceRequest,
+    RtcPrefix,
+    SessionKey,
+)
 from openpi_policy_ros.policies.pi0 import sampler
+from openpi_policy_ros.policies.pi0.config import Family
 from openpi_policy_ros.policies.pi0.load import load
 from openpi_policy_ros.policies.pi0.policy import Pi0Policy
 from openpi_policy_ros.policies.registry import LoadRequest
@@ -27,8 +33,12 @@ CASES = (
     'steps_4',
     'three_cams',
 )
+FINE_TUNED = (('pi0_tiny_ft_meanstd', 'pi0'), ('pi05_tiny', 'pi05'))
 ATOL = 2e-5
 OPTIONAL = ['observation.images.left_wrist_0_rgb', 'observation.images.right_wrist_0_rgb']
+
+
+fine_tuned = pytest.mark.parametrize(('name', 'family'), FINE_TUNED)
 
 
 def read_case(golden: Path, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -50,7 +60,7 @@ def serve_case(
         prefix = RtcPrefix(
             arrays['prev_chunk_left_over'], rtc['inference_delay'], rtc['call_execution_horizon']
         )
-    policy = load(LoadRequest(str(golden), options=options))
+    policy = load(LoadRequest(str(golden), options=options), 'pi0')
     tokens = tuple(arrays['tokens'][arrays['token_mask']].tolist())
     # The reference's tokens are random ids that no text encodes to.
     policy.prompts.encode = lambda prompt, field: tokens  # type: ignore[method-assign]
@@ -99,3 +109,70 @@ def test_without_its_guidance_a_guided_case_comes_out_different(golden: Path) ->
     policy, request = serve_case(golden, arrays, case)
     (chunk,) = policy.infer([InferenceRequest(request.observation, request.session)])
     assert np.abs(chunk.actions - arrays['actions']).max() > 100 * ATOL
+
+
+def serve_fine_tune(
+    data: Path, name: str, family: Family
+) -> tuple[Pi0Policy, InferenceRequest, dict[str, np.ndarray]]:
+    """Return a fine-tune as its own files have it, and the request of its case: text and state."""
+    arrays, case = read_case(data / name, 'end_to_end')
+    policy = load(LoadRequest(str(data / name)), family)
+    policy.draw_noise = lambda seed: torch.from_numpy(arrays['noise'])
+    observation: dict[str, Any] = {
+        key.removeprefix('image/'): value
+        for key, value in arrays.items()
+        if key.startswith('image/')
+    }
+    observation |= {'observation.state': arrays['state'], 'prompt': case['task']}
+    session = SessionKey('test', 'golden')
+    steps = case['num_steps']
+    return policy, InferenceRequest(observation, session, num_inference_steps=steps), arrays
+
+
+@fine_tuned
+def test_a_fine_tune_is_reproduced_from_text_and_state_to_robot_units(
+    golden: Path, name: str, family: Family
+) -> None:
+    policy, request, arrays = serve_fine_tune(golden.parent, name, family)
+    (chunk,) = policy.infer([request])
+    assert isinstance(chunk, ActionChunk), chunk
+    assert chunk.model_actions is not None
+    width = arrays['actions'].shape[1]
+    for ours, theirs in (
+        (chunk.model_actions, arrays['actions_full']),
+        (chunk.model_actions[:, :width], arrays['actions']),
+        (chunk.actions, arrays['robot_actions']),
+    ):
+        assert ours.dtype == np.float32
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=ATOL)
+    assert chunk.state is not None
+    np.testing.assert_array_equal(chunk.state, arrays['state'])
+
+
+@fine_tuned
+def test_a_fine_tunes_state_and_text_are_the_references(
+    golden: Path, name: str, family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, request, arrays = serve_fine_tune(golden.parent, name, family)
+    seen: dict[str, Any] = {}
+    append_state, embed_prefix = policy.model.append_state, policy.model.embed_prefix
+    monkeypatch.setattr(
+        policy.model,
+        'append_state',
+        lambda state, position: seen.update(state=state) or append_state(state, position),
+    )
+    monkeypatch.setattr(
+        policy.model,
+        'embed_prefix',
+        lambda images, tokens: seen.update(tokens=tokens) or embed_prefix(images, tokens),
+    )
+    policy.infer([request])
+    expected = arrays['tokens'][arrays['token_mask']]
+    np.testing.assert_array_equal(seen['tokens'].numpy(), expected)
+    norm_state = arrays['norm_state']
+    if family == 'pi05':
+        # Its state is in the text that was compared.
+        assert 'state' not in seen
+    else:
+        np.testing.assert_allclose(seen['state'].numpy()[: norm_state.size], norm_state, rtol=1e-6)
+        assert not seen['state'].numpy()[norm_state.size :].any()

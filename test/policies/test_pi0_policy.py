@@ -26,7 +26,7 @@ WRISTS = ['observation.images.left_wrist_0_rgb', 'observation.images.right_wrist
 
 @pytest.fixture(scope='module')
 def policy(small: Path) -> Pi0Policy:
-    return load(LoadRequest(str(small), options={'optional_cameras': WRISTS}))
+    return load(LoadRequest(str(small), options={'optional_cameras': WRISTS}), 'pi0')
 
 
 def ask(observation: dict[str, Any], **changes: Any) -> InferenceRequest:
@@ -116,7 +116,7 @@ def test_a_bad_request_fails_in_its_place_and_the_others_are_answered(
 
 
 def test_a_failure_that_is_not_the_clients_is_raised(policy: Pi0Policy, observe: Observe) -> None:
-    broken = load(LoadRequest(policy.spec.model))
+    broken = load(LoadRequest(policy.spec.model), 'pi0')
     broken.draw_noise = lambda seed: torch.zeros(3)
     with pytest.raises(RuntimeError):
         broken.infer([ask(observe())])
@@ -125,7 +125,7 @@ def test_a_failure_that_is_not_the_clients_is_raised(policy: Pi0Policy, observe:
 def test_steps_are_the_calls_else_the_policy_files_else_the_checkpoints(
     small: Path, policy: Pi0Policy, observe: Observe
 ) -> None:
-    four = load(LoadRequest(str(small), options={'num_inference_steps': 4}))
+    four = load(LoadRequest(str(small), options={'num_inference_steps': 4}), 'pi0')
     configured = answer(four, observe(), num_inference_steps=None)
     np.testing.assert_array_equal(
         configured.actions, answer(policy, observe(), num_inference_steps=4).actions
@@ -174,7 +174,7 @@ def test_the_spec_says_what_the_doors_need(policy: Pi0Policy) -> None:
 
 
 def test_closing_frees_the_weights(small: Path) -> None:
-    closing = load(LoadRequest(str(small)))
+    closing = load(LoadRequest(str(small)), 'pi0')
     closing.close_session(SessionKey('test', 'x'))
     closing.close()
     assert not hasattr(closing, 'model')
@@ -185,7 +185,7 @@ def test_closing_frees_the_weights(small: Path) -> None:
 
 def droid(small: Path, **changes: Any) -> Pi0Policy:
     profile = load_robot('droid').profile.model_copy(update=changes)
-    return load(LoadRequest(str(small), profile=profile, options={}))
+    return load(LoadRequest(str(small), profile=profile, options={}), 'pi0')
 
 
 def droid_observation(observe: Observe) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def test_a_profile_wider_than_the_chunk_refuses_with_both_numbers(
     small: Path, profile: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        load(LoadRequest(str(small), profile=Profile(**profile)))
+        load(LoadRequest(str(small), profile=Profile(**profile)), 'pi0')
     assert says in caught.value.problems[0]
 
 
@@ -315,7 +315,7 @@ def test_a_prefix_that_fits_nothing_is_refused(
 def test_bfloat16_on_a_cpu_runs_with_a_warning_and_stays_close(
     small: Path, policy: Pi0Policy, observe: Observe, caplog: pytest.LogCaptureFixture
 ) -> None:
-    narrow = load(LoadRequest(str(small), options={'dtype': 'bfloat16'}))
+    narrow = load(LoadRequest(str(small), options={'dtype': 'bfloat16'}), 'pi0')
     assert 'slower than float32' in caplog.text
     dtypes = {name: p.dtype for name, p in narrow.model.named_parameters()}
     assert dtypes['prefix.0.qkv.weight'] == dtypes['vision.layers.0.fc1.weight'] == torch.bfloat16
@@ -336,7 +336,10 @@ def test_a_gpu_gives_the_cpus_chunk(
     small: Path, policy: Pi0Policy, observe: Observe, dtype: str, atol: float
 ) -> None:
     there = load(
-        LoadRequest(str(small), device='cuda', options={'dtype': dtype, 'optional_cameras': WRISTS})
+        LoadRequest(
+            str(small), device='cuda', options={'dtype': dtype, 'optional_cameras': WRISTS}
+        ),
+        'pi0',
     )
     there.warm_up()
     for cameras in (1, 2, 3):

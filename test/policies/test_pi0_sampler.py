@@ -98,6 +98,23 @@ def test_leftover_is_padded_and_the_horizon_never_exceeds_it() -> None:
     np.testing.assert_array_equal(guidance.weights[:, 0].numpy(), [1, 1, 1, 1, 0, 0])
 
 
+def test_columns_that_are_not_known_are_not_pulled() -> None:
+    guidance = sampler.make_guidance(
+        torch.ones(2, 2), 1, 2, RtcSettings('ZEROS'), (3, 4), columns=2
+    )
+    everywhere = sampler.make_guidance(torch.ones(2, 2), 1, 2, RtcSettings('ZEROS'), (3, 4))
+    assert guidance is not None
+    assert everywhere is not None
+    np.testing.assert_array_equal(
+        guidance.weights.numpy(), [[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    )
+    np.testing.assert_array_equal(everywhere.weights[0].numpy(), [1, 1, 1, 1])
+    velocity, x = torch.full((3, 4), 4.0), torch.ones(3, 4)
+    # As in the correction above, t = 0.5: x1 = −1, err = 2, g = 2, v = 0 where it is pulled.
+    corrected = guidance.correct(velocity, x, 0.5).numpy()
+    np.testing.assert_allclose(corrected, [[0, 0, 4, 4], [4, 4, 4, 4], [4, 4, 4, 4]])
+
+
 def test_the_calls_horizon_goes_before_the_configured_one() -> None:
     settings = RtcSettings('ONES', 10.0, 2)
     called = sampler.make_guidance(torch.ones(8, 1), 0, 5, settings, (8, 1))

@@ -235,7 +235,7 @@ def test_what_cannot_be_served_is_refused_by_name(
         (lambda v: config(v).update(chunk_size=16), 'chunk_size is 16 here, but 50 in the check'),
         (
             lambda v: config(v).update(norm_stats={'state': {'mean': [0.0]}}),
-            'norm_stats: statistics in the policy file are not supported yet',
+            'norm_stats.state: mode mean_std needs mean and std, found mean',
         ),
     ],
 )

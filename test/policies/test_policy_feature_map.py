@@ -67,3 +67,39 @@ def test_a_robot_with_more_state_than_the_checkpoint_refuses_with_both_numbers()
     build_feature_map(image_features=(BASE,), state_dim=9, profile=profile)
     with pytest.raises(ConfigurationError, match=r'makes 9 numbers of state.*takes at most 8'):
         build_feature_map(image_features=(BASE,), state_dim=8, profile=profile)
+
+
+def test_a_robot_must_announce_as_much_state_as_the_statistics_have() -> None:
+    keys = [f'c -> {BASE}', f'a -> {STATE}', f'b -> {STATE}']
+
+    def build(*dims: int, **options: Any) -> None:
+        build_feature_map(
+            image_features=(BASE,),
+            profile=Profile(key_map=keys, state_dims=list(dims)),
+            **{'state_dim': 8, 'state_exact': True, **options},
+        )
+
+    build(7, 1)
+    with pytest.raises(ConfigurationError, match=r'makes 9 .*takes 8: .* wider than the checkp'):
+        build(7, 2)
+    with pytest.raises(ConfigurationError, match=r'makes 7 .*normalises 8: .* narrower than its'):
+        build(6, 1)
+    build(6, 1, state_exact=False)
+
+
+def test_a_robot_must_announce_the_state_that_actions_are_differences_from() -> None:
+    keys = [f'c -> {BASE}', f'a -> {STATE}']
+
+    def build(dim: int, least_state: int) -> None:
+        build_feature_map(
+            image_features=(BASE,),
+            state_dim=8,
+            least_state=least_state,
+            profile=Profile(key_map=keys, state_dims=[dim]),
+        )
+
+    build(6, 6)
+    with pytest.raises(ConfigurationError, match=r'makes 5 .* differences from 6: send'):
+        build(5, 6)
+    with pytest.raises(ConfigurationError, match=r'from 9 numbers of state, but takes at most 8'):
+        build(8, 9)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -146,3 +147,22 @@ def test_another_image_size_is_only_a_warning(caplog: pytest.LogCaptureFixture) 
     caplog.clear()
     build_handshake({'image_resolution': [224, 224]}, PI0)
     assert not caplog.records
+
+
+def test_real_time_chunking_is_announced_only_by_a_policy_that_does_it() -> None:
+    able = dataclasses.replace(PI0, supports_rtc=True)
+    assert build_handshake({**PUBLISHED, 'rtc': True}, able) == {**PUBLISHED, 'rtc': True}
+    assert build_handshake({}, able, Profile(policy_server_config={'rtc': True})) == {'rtc': True}
+    (problem,) = refused({'rtc': True})
+    assert 'rtc is true, but this policy cannot' in problem
+    assert build_handshake({'rtc': False}, PI0) == {'rtc': False}
+
+
+def test_a_derived_handshake_announces_no_real_time_chunking() -> None:
+    assert 'rtc' not in derive(dataclasses.replace(PI0, supports_rtc=True))
+
+
+@pytest.mark.parametrize('value', [1, 'yes', None, [True]])
+def test_real_time_chunking_is_true_or_false(value: Any) -> None:
+    (problem,) = refused({'rtc': value}, dataclasses.replace(PI0, supports_rtc=True))
+    assert f'rtc is {value!r}, expected true or false' in problem

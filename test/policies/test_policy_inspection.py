@@ -147,7 +147,7 @@ def test_a_broken_policy_file_does_not_hide_broken_weights(copy: Path, tmp_path:
     assert told == refusals(copy, str(policy))
     assert "did you mean 'chunk_size'" in told[0]
     assert 'state_proj.bias' in told[1]
-    assert inspection.unchecked == ('observation', 'handshake', 'tokenizer')
+    assert inspection.unchecked == ('processors', 'observation', 'handshake', 'tokenizer')
 
 
 def test_a_broken_robot_file_is_told_with_the_rest(copy: Path) -> None:

@@ -61,12 +61,16 @@ def fill(directory: Path, files: Mapping[str, Any]) -> Path:
         ),
         ({'_METADATA': {}, 'd/0123': b''}, 'openpi_jax', 'convert_jax_model_to_pytorch.py'),
         ({'29999/params/_METADATA': {}}, 'openpi_jax', 'convert_jax_model_to_pytorch.py'),
-        # openpi in PyTorch.
-        ({'config.json': OPENPI, 'model.safetensors': PI0_TENSORS}, 'openpi_pytorch', 'pi0_base'),
+        # openpi's training in PyTorch: no config.json says how long a chunk is.
         (
             {'model.safetensors': PI0_TENSORS, 'assets/trossen/norm_stats.json': {}},
-            'openpi_pytorch',
-            'pi0_base',
+            'openpi_training',
+            'without a config.json',
+        ),
+        (
+            {'model.safetensors': PI0_TENSORS, 'metadata.pt': b'PK', 'optimizer.pt': b'PK'},
+            'openpi_training',
+            'pickles are never opened',
         ),
         # A LoRA beside the config of the model it belongs to.
         (
@@ -115,9 +119,81 @@ def test_another_kind_is_named_with_what_to_do_by_inspecting_and_by_loading(
 
 
 @pytest.mark.parametrize(
+    'files',
+    [
+        {'config.json': OPENPI, 'model.safetensors': PI0_TENSORS},
+        {'config.json': OPENPI, 'model.safetensors': PI0_TENSORS, 'assets/x/norm_stats.json': {}},
+        # What it was made from, left beside it.
+        {'config.json': OPENPI, 'model.safetensors': PI0_TENSORS, 'params/_METADATA': {}},
+        # A config.json that lost a key is told so by its reader.
+        {'config.json': {'action_dim': 32}, 'assets/someone/data/norm_stats.json': {}},
+        {'config.json': OPENPI, 'model.safetensors.index.json': {'weight_map': {'x': 'a'}}},
+    ],
+)
+def test_what_openpi_converted_to_pytorch_is_recognised_by_its_files(
+    tmp_path: Path, files: Mapping[str, Any]
+) -> None:
+    view = view_model(str(fill(tmp_path, files)))
+    assert layouts.identify(view) is layouts.OPENPI_PYTORCH
+    assert layouts.known_layout(view) is layouts.OPENPI_PYTORCH
+
+
+@pytest.mark.parametrize(
+    ('tensors', 'kind'),
+    [
+        (('state_proj.weight', 'action_time_mlp_in.weight'), 'pi0'),
+        (('time_mlp_in.weight', 'time_mlp_out.weight'), 'pi05'),
+        # An old name of what π0 calls action_time_mlp_in.
+        (('state_proj.weight', 'time_mlp_in.weight'), 'pi0'),
+    ],
+)
+def test_the_tensors_tell_which_model_openpi_converted(
+    tmp_path: Path, tensors: tuple[str, ...], kind: str
+) -> None:
+    whole = fill(tmp_path / 'whole', {'config.json': OPENPI, 'model.safetensors': tensors})
+    assert layouts.openpi_type(view_model(str(whole))) == kind
+    weight_map = dict.fromkeys(tensors, 'model-00001-of-00001.safetensors')
+    index = {'model.safetensors.index.json': {'weight_map': weight_map}}
+    sharded = fill(tmp_path / 'sharded', {'config.json': OPENPI, **index})
+    assert layouts.openpi_type(view_model(str(sharded))) == kind
+
+
+@pytest.mark.parametrize(('dtype', 'precision'), [('float16', 'float32'), ('bfloat16', 'bfloat16')])
+def test_what_openpis_training_saved_is_refused_with_the_config_to_write(
+    tmp_path: Path, dtype: str, precision: str
+) -> None:
+    import torch
+    from safetensors.torch import save_file as save_tensors
+
+    weights = {
+        'paligemma_with_expert.paligemma.lm_head.weight': torch.zeros(4, 2048, dtype=torch.float32),
+        'action_in_proj.weight': torch.zeros(1024, 32, dtype=getattr(torch, dtype)),
+    }
+    save_tensors(weights, tmp_path / 'model.safetensors')
+    fill(tmp_path, {'metadata.pt': b'PK', 'assets/droid/norm_stats.json': {}})
+    with pytest.raises(CheckpointError) as caught:
+        load_policy(str(tmp_path))
+    written, _, rest = caught.value.remedy.removeprefix('write one: ').partition('}')
+    assert json.loads(written + '}') == {
+        'action_dim': 32,
+        'action_horizon': '…',
+        'paligemma_variant': 'gemma_2b',
+        'action_expert_variant': 'gemma_300m',
+        'precision': precision,
+    }
+    assert 'action_horizon is the whole number' in rest
+
+
+def test_sharded_weights_are_as_good_as_whole_ones(tmp_path: Path) -> None:
+    index = {'weight_map': {'model.paligemma_with_expert.x': 'model-00001-of-00001.safetensors'}}
+    files = {'model.safetensors.index.json': index, 'adapter_config.json': {}}
+    view = view_model(str(fill(tmp_path, {'config.json': {'type': 'pi0'}, **files})))
+    assert layouts.known_layout(view) is layouts.LEROBOT
+
+
+@pytest.mark.parametrize(
     ('kind', 'says'),
     [
-        ('pi05', 'π0.5 is not served yet'),
         ('pi0_fast', 'π0-FAST'),
         ('act', 'another model than π0'),
         ('diffusion', 'another model than π0'),
@@ -143,7 +219,10 @@ def test_a_lerobot_policy_of_another_type_is_named(tmp_path: Path, kind: str, sa
 
 def test_a_policy_file_for_pi0_does_not_make_another_type_pi0(copy: Path) -> None:
     rewrite_json(copy / 'config.json', type='pi05')
-    with pytest.raises(CheckpointError, match=r"'pi05'.*expected 'pi0'.*π0\.5 is not served yet"):
+    with pytest.raises(CheckpointError, match=r'is a pi05 checkpoint.*use policy pi05'):
+        load_policy(str(copy), policy='pi0')
+    rewrite_json(copy / 'config.json', type='act')
+    with pytest.raises(CheckpointError, match=r"'act'.*another model than π0"):
         load_policy(str(copy), policy='pi0')
 
 

@@ -20,7 +20,6 @@ from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError
 from openpi_policy_ros.policies import registry
 from openpi_policy_ros.policies.base import Policy
-from openpi_policy_ros.policies.checkpoint_files import locate
 from openpi_policy_ros.policies.loading import load_policy
 from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
 
@@ -153,8 +152,8 @@ def test_a_file_in_place_of_a_directory_names_the_directory(small: Path) -> None
 def test_a_hub_id_that_cannot_be_fetched_refuses() -> None:
     # A process of its own: the hub's client reads its endpoint when it is imported.
     program = (
-        'from openpi_policy_ros.policies.checkpoint_files import locate\n'
-        "locate('someone/some-policy', 'v1', ['config.json'])\n"
+        'from openpi_policy_ros.policies.checkpoint_view import view_model\n'
+        "view_model('someone/some-policy', 'v1')\n"
     )
     result = subprocess.run(
         [sys.executable, '-c', program],
@@ -165,65 +164,9 @@ def test_a_hub_id_that_cannot_be_fetched_refuses() -> None:
         check=False,
     )
     last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith('openpi_policy_ros.errors.CheckpointError')
+    assert last.startswith('openpi_policy_ros.policies.hub.HubUnreachable')
     for part in ('someone/some-policy', "'v1'", 'check the network', 'pass its directory'):
         assert part in last
-
-
-class Hub:
-    """Stands in for the hub's client."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-
-    def snapshot_download(self, repository: str, **options: Any) -> str:
-        self.calls.append((repository, options))
-        return str(self.folder)
-
-
-def test_a_snapshot_is_fetched_with_patterns_and_pinned_to_its_commit(
-    small: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    commit = '0123456789abcdef0123456789abcdef01234567'
-    shutil.copytree(small, tmp_path / commit)
-    hub = Hub(tmp_path / commit)
-    monkeypatch.setattr('huggingface_hub.snapshot_download', hub.snapshot_download)
-    spec = load_policy('someone/some-policy', policy='pi0', revision='main').spec
-    assert (spec.model, spec.revision) == ('someone/some-policy', commit)
-    ((repository, options),) = hub.calls
-    assert repository == 'someone/some-policy'
-    assert options['revision'] == 'main'
-    assert 'model.safetensors' in options['allow_patterns']
-    assert not any(pattern == '*' for pattern in options['allow_patterns'])
-    assert commit in caplog.text
-
-
-def test_finding_the_plugin_pins_the_revision_for_the_weights_too(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(small, tmp_path / 'c0ffee')
-    hub = Hub(tmp_path / 'c0ffee')
-    monkeypatch.setattr('huggingface_hub.snapshot_download', hub.snapshot_download)
-    load_policy('someone/some-policy')
-    # The branch may move between the two downloads.
-    assert [options['revision'] for _, options in hub.calls] == [None, 'c0ffee']
-
-
-def test_a_gated_repository_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    class GatedRepoError(Exception):
-        pass
-
-    def gated(*args: Any, **options: Any) -> str:
-        raise GatedRepoError('401 Client Error.\nCannot access gated repo')
-
-    monkeypatch.setattr('huggingface_hub.snapshot_download', gated)
-    with pytest.raises(CheckpointError, match='GatedRepoError: 401 Client Error') as caught:
-        locate('someone/some-policy', None, ['config.json'])
-    assert 'licence' in caught.value.remedy
 
 
 def test_files_of_another_user_are_a_checkpoint_that_refuses(

@@ -317,6 +317,23 @@ def test_a_state_wider_than_the_checkpoints_is_not_cut(observe: Observe) -> None
     assert '1 to 7' in error.expected
 
 
+def test_a_state_must_be_as_wide_as_the_statistics_it_is_normalised_by(observe: Observe) -> None:
+    exact = reader(state_dim=7, state_exact=True)
+    assert exact.read(observe(state=np.zeros(7))).state.size == 7
+    for width in (1, 6, 8):
+        error = refused(exact, observe(state=np.zeros(width)))
+        assert f'{width} dimensions' in error.what
+        assert error.expected.startswith('7, as many as the statistics')
+
+
+def test_a_state_must_reach_as_far_as_the_actions_that_are_differences(observe: Observe) -> None:
+    relative = reader(state_dim=7, least_state=3)
+    assert relative.read(observe(state=np.zeros(3))).state.size == 3
+    error = refused(relative, observe(state=np.zeros(2)))
+    assert '2 dimensions' in error.what
+    assert error.expected == '3 to 7; the actions are differences from the first 3'
+
+
 def test_a_missing_state_is_named(observe: Observe) -> None:
     observation = observe()
     del observation['state']

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from families import Servers
+from families import MODEL_SEED, Servers
 
 from openpi_policy_ros.policies.registry import find
 
@@ -19,7 +19,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp('robots') / 'pi0'
     make = find('pi0').make_checkpoint
     assert make is not None
-    make(directory, 'small', 3)
+    make(directory, 'small', MODEL_SEED)
     return directory
 
 

@@ -96,6 +96,7 @@ def from_topics(robot: RobotConfig, family: Family) -> dict[str, Any]:
     [
         ('droid', 'finger_joint', (0.0, 0.8), (0.0, 1.0)),
         ('droid_jointpos', 'finger_joint', (0.0, 0.8), (0.0, 1.0)),
+        ('droid_jointpos_delta', 'finger_joint', (0.0, 0.8), (0.0, 1.0)),
         ('roboarena', 'finger_joint', (0.0, 0.8), (0.0, 1.0)),
         # Open and closed the other way round.
         ('fr3', 'fr3_finger_joint1', (0.04, 0.0), (0.0, 1.0)),

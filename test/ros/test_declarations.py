@@ -36,6 +36,8 @@ def test_types_ranges_and_choices_are_those_of_the_schema() -> None:
     assert known['cameras.wrist.max_age'].kind is Kind.DOUBLE
     assert known['joints.scale'].kind is Kind.DOUBLE_ARRAY
     assert known['joints.scale'].default is None
+    mask = known['profile.delta_mask']
+    assert (mask.kind, mask.default) == (Kind.BOOL_ARRAY, None)
     assert known['autostart'].kind is Kind.BOOL
 
 

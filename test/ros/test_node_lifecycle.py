@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -90,6 +91,14 @@ def _drive(peer: Peer, process: object) -> None:
     assert not peer.transition('configure')
     wait_for_state(peer, 'INIT: configure refused: broken has no weights')
     assert peer.lifecycle_state() == 'unconfigured'
+
+    # A port that is in use is told before a model is loaded, which may take minutes.
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        assert peer.set_parameter('port', taken.getsockname()[1]).successful
+        assert not peer.transition('configure')
+        wait_for_state(peer, 'INIT: configure refused: server')
+        wait_for_state(peer, 'the port is in use')
+    assert peer.set_parameter('port', 0).successful
 
     # Unconfigured, parameters can be mended.
     assert peer.set_parameter('model', 'digest').successful

@@ -84,6 +84,8 @@ def test_whole_numbers_and_a_robot_file_as_parameter_file_are_fine(start: Start)
         str(config_directory() / 'droid.yaml'),
         '-p',
         'timing.action_rate:=12',
+        '-p',
+        'profile.delta_mask:=[false, false]',
         domain=domain,
     )
     process.wait_for('active')
@@ -91,6 +93,7 @@ def test_whole_numbers_and_a_robot_file_as_parameter_file_are_fine(start: Start)
         assert peer.get_parameters(
             'timing.action_rate', 'timing.max_skew', 'camera_names', 'profile.crop_rows'
         ) == [12.0, 1.0, ['exterior_1', 'wrist'], 10]
+        assert list(peer.get_parameters('profile.delta_mask')[0]) == [False, False]
         assert peer.get_parameters('profile.ignore_keys') == [None]
         unset = peer.describe_parameter('profile.ignore_keys')
         assert 'Wire keys of images' in unset.description

@@ -102,11 +102,11 @@ def test_frames_are_decoded_off_the_event_loop_and_the_policy_runs_on_neither(
     threads: list[str] = []
     decode = Session.decode
 
-    def spy(frame: bytes | str) -> object:
+    def spy(session: Session, frame: bytes | str) -> object:
         threads.append(threading.current_thread().name)
-        return decode(frame)
+        return decode(session, frame)
 
-    monkeypatch.setattr(Session, 'decode', staticmethod(spy))
+    monkeypatch.setattr(Session, 'decode', spy)
     policy = EchoPolicy()
     with loopback(policy).client() as client:
         client.actions(value=1.0)
@@ -131,12 +131,12 @@ def test_an_idle_connection_holds_nothing_of_its_last_frame(loopback, monkeypatc
     images: list[weakref.ref[np.ndarray]] = []
     decode = Session.decode
 
-    def spy(frame: bytes | str) -> object:
-        command = decode(frame)
+    def spy(session: Session, frame: bytes | str) -> object:
+        command = decode(session, frame)
         images.append(weakref.ref(command.observation['image']))
         return command
 
-    monkeypatch.setattr(Session, 'decode', staticmethod(spy))
+    monkeypatch.setattr(Session, 'decode', spy)
     policy = FailingPolicy(step)
     # With a timer that must not hold it either.
     with loopback(policy, request_timeout=3 * WAIT).client() as client:
@@ -232,14 +232,14 @@ def test_a_client_that_leaves_while_its_frame_is_decoded_costs_no_inference(loop
     entered, leave = threading.Event(), threading.Event()
     decode = Session.decode
 
-    def slow(frame: bytes | str) -> object:
+    def slow(session: Session, frame: bytes | str) -> object:
         entered.set()
         assert leave.wait(WAIT)
-        return decode(frame)
+        return decode(session, frame)
 
     policy = EchoPolicy()
     served = loopback(policy)
-    monkeypatch.setattr(Session, 'decode', staticmethod(slow))
+    monkeypatch.setattr(Session, 'decode', slow)
     client = served.client()
     client.send(value=1.0)
     assert entered.wait(WAIT)

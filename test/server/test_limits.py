@@ -192,15 +192,15 @@ def test_a_frame_whose_time_is_up_while_it_is_decoded_is_not_submitted(loopback,
     leave = threading.Event()
     decode = Session.decode
 
-    def slow(frame: bytes | str) -> object:
+    def slow(session: Session, frame: bytes | str) -> object:
         assert leave.wait(WAIT)
-        return decode(frame)
+        return decode(session, frame)
 
     policy = StatefulPolicy()
     served = loopback(policy, request_timeout=0.2)
     with served.client() as client:
         client.actions(session_id='a')
-        monkeypatch.setattr(Session, 'decode', staticmethod(slow))
+        monkeypatch.setattr(Session, 'decode', slow)
         for content in ({'session_id': 'a'}, {'endpoint': 'reset'}):
             leave.clear()
             client.send(**content)
@@ -218,12 +218,12 @@ def test_a_late_call_and_a_timer_hold_no_frame_once_the_call_is_over(loopback, m
     images: list[weakref.ref[np.ndarray]] = []
     decode = Session.decode
 
-    def spy(frame: bytes | str) -> object:
-        command = decode(frame)
+    def spy(session: Session, frame: bytes | str) -> object:
+        command = decode(session, frame)
         images.append(weakref.ref(command.observation['image']))
         return command
 
-    monkeypatch.setattr(Session, 'decode', staticmethod(spy))
+    monkeypatch.setattr(Session, 'decode', spy)
     policy = SlowPolicy()
     with loopback(policy, request_timeout=0.3).client() as client:
         gc.disable()

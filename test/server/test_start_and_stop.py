@@ -19,7 +19,7 @@ from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.base import SessionKey
-from openpi_policy_ros.server import ServerThread, thread
+from openpi_policy_ros.server import ServerThread, refuse_taken_address, thread
 from openpi_policy_ros.wire import Dialect
 
 
@@ -215,3 +215,22 @@ def test_losing_and_regaining_readiness_is_logged_once_each(loopback, caplog):
         client.answer()
         eventually(lambda: 'ready again' in caplog.text, 'the all-clear')
     assert caplog.text.count('not ready') == 1
+
+
+@pytest.mark.parametrize('host', ['127.0.0.1', 'localhost', '0.0.0.0'])
+def test_a_taken_port_is_found_without_listening_on_it(host):
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f'cannot listen on {host}:{port}.*in use'):
+            refuse_taken_address(ServerConfig(host=host, port=port))
+    refuse_taken_address(ServerConfig(host=host, port=port))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(('127.0.0.1', port), timeout=WAIT)
+
+
+@pytest.mark.parametrize(
+    ('host', 'why'), [('no-such-host.invalid', 'name is unknown'), ('192.0.2.1', 'no such address')]
+)
+def test_a_host_that_is_not_ours_is_found_without_listening(host, why):
+    with pytest.raises(ConfigurationError, match=f'{host}:0.*{why}'):
+        refuse_taken_address(ServerConfig(host=host, port=0))

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpi_client import msgpack_numpy as openpi_msgpack
 
-from openpi_policy_ros.wire import InvalidPayload, Session, packb, unpackb
+from openpi_policy_ros.wire import Dialect, InvalidPayload, Session, packb, unpackb
 from openpi_policy_ros.wire.markers import decode
 from openpi_policy_ros.wire.requests import Infer, Reset
 
@@ -128,11 +128,14 @@ def test_any_frame_is_read_as_msgpack_reads_it_or_refused_as_invalid(frame: byte
     assert same(value, expected)
 
 
+SESSION = Session(Dialect.OPENPI, 'c1', {'rtc': True}, reply_shape=(4, 3))
+
+
 @settings(deadline=None, max_examples=300)
 @given(FRAMES | st.text(max_size=20))
 def test_any_frame_is_a_command_or_invalid_and_nothing_else(frame: bytes | str) -> None:
     try:
-        command = Session.decode(frame)
+        command = SESSION.decode(frame)
     except InvalidPayload:
         return
     assert isinstance(command, (Infer, Reset))
@@ -148,13 +151,15 @@ def test_any_frame_is_a_command_or_invalid_and_nothing_else(frame: bytes | str) 
             'seed': VALUES,
             'sampling_params': VALUES
             | st.fixed_dictionaries({}, optional={'num_inference_steps': VALUES}),
+            'rtc/prev_actions': VALUES | st.just(np.zeros((2, 3), np.float32)),
+            'rtc/delay': VALUES,
             'prompt': VALUES,
         },
     )
 )
 def test_any_control_keys_are_a_command_or_invalid_and_nothing_else(content: Any) -> None:
     try:
-        command = Session.decode(packb(content))
+        command = SESSION.decode(packb(content))
     except InvalidPayload:
         return
     if isinstance(command, Infer):
@@ -163,6 +168,8 @@ def test_any_control_keys_are_a_command_or_invalid_and_nothing_else(content: Any
         )
         assert command.seed is None or type(command.seed) is int
         assert command.num_inference_steps is None or command.num_inference_steps >= 1
+        assert command.rtc is None or command.rtc.leftover.shape[1] == 3
+        assert command.rtc is None or type(command.rtc.inference_delay) is int
         assert command.observation.keys() <= {'prompt'}
 
 

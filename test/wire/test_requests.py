@@ -12,6 +12,7 @@ import pytest
 
 from openpi_policy_ros.wire import (
     MAX_FRAME_BYTES,
+    Dialect,
     Infer,
     InvalidPayload,
     Reset,
@@ -19,7 +20,7 @@ from openpi_policy_ros.wire import (
     packb,
 )
 
-decode = Session.decode
+decode = Session(Dialect.OPENPI, 'c1', {}).decode
 
 
 def infer(**content: Any) -> Infer:
@@ -284,3 +285,92 @@ def test_size_is_checked_before_decoding() -> None:
     # Not MessagePack at all: only the size can be what is complained about.
     with pytest.raises(InvalidPayload, match='at most 67108864 bytes'):
         decode(b'\xc1' * (MAX_FRAME_BYTES + 1))
+
+
+# The rest of the last chunk
+
+REST = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+
+
+def invited(handshake: dict[str, Any] | None = None, dialect: Dialect = Dialect.OPENPI) -> Session:
+    """Return a session whose policy answers 3 rows of 2 numbers."""
+    handshake = {'rtc': True} if handshake is None else handshake
+    return Session(dialect, 'c1', handshake, reply_shape=(3, 2))
+
+
+@pytest.mark.parametrize('dialect', list(Dialect))
+def test_the_rest_of_a_chunk_is_taken_out_where_it_was_asked_for(dialect: Dialect) -> None:
+    session = invited(dialect=dialect)
+    frame = packb({'rtc/prev_actions': REST, 'rtc/delay': 1, 'prompt': 'pick'})
+    command = session.decode(frame)
+    assert isinstance(command, Infer)
+    assert command.observation == {'prompt': 'pick'}
+    request, _ = session.begin(command)
+    assert request.rtc is not None
+    np.testing.assert_array_equal(request.rtc.leftover, REST)
+    assert request.rtc.leftover.dtype == np.float32
+    assert (request.rtc.inference_delay, request.rtc.robot_units) == (1, True)
+    assert (request.rtc.execution_horizon, request.rtc.state) == (None, None)
+
+
+@pytest.mark.parametrize('dtype', [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize('delay', [0, np.int64(4), np.array([4]), 2**40])
+def test_any_float_and_any_whole_delay_will_do(dtype: Any, delay: Any) -> None:
+    command = invited().decode(packb({'rtc/prev_actions': REST.astype(dtype), 'rtc/delay': delay}))
+    assert isinstance(command, Infer)
+    assert command.rtc is not None
+    np.testing.assert_array_equal(command.rtc.leftover, REST)
+    assert command.rtc.inference_delay == int(np.asarray(delay).reshape(()))
+
+
+def test_a_request_without_a_rest_has_none() -> None:
+    command = invited().decode(packb({'prompt': 'pick'}))
+    assert isinstance(command, Infer)
+    assert command.rtc is None
+
+
+@pytest.mark.parametrize('handshake', [{}, {'rtc': False}, {'rtc': 1}, {'rtc': 'true'}])
+def test_what_was_not_asked_for_stays_in_the_observation(handshake: dict[str, Any]) -> None:
+    command = invited(handshake).decode(packb({'rtc/prev_actions': 'x', 'rtc/delay': -1}))
+    assert isinstance(command, Infer)
+    assert command.observation == {'rtc/prev_actions': 'x', 'rtc/delay': -1}
+    assert command.rtc is None
+
+
+def test_a_nested_map_is_part_of_the_observation() -> None:
+    command = invited().decode(packb({'rtc': {'prev_actions': REST, 'delay': 1}}))
+    assert isinstance(command, Infer)
+    assert command.rtc is None
+    assert command.observation['rtc']['delay'] == 1
+
+
+@pytest.mark.parametrize(
+    ('content', 'says'),
+    [
+        ({'rtc/prev_actions': REST}, 'rtc/prev_actions without rtc/delay'),
+        ({'rtc/delay': 1}, 'rtc/delay without rtc/prev_actions'),
+        ({'rtc/prev_actions': REST.astype(np.int32), 'rtc/delay': 1}, 'dtype int32'),
+        ({'rtc/prev_actions': REST.tolist(), 'rtc/delay': 1}, 'rtc/prev_actions is'),
+        ({'rtc/prev_actions': REST[0], 'rtc/delay': 1}, 'shape (2,)'),
+        ({'rtc/prev_actions': REST[None], 'rtc/delay': 1}, 'shape (1, 2, 2)'),
+        ({'rtc/prev_actions': REST[:, :1], 'rtc/delay': 1}, '[T, 2] with T from 1 to 3'),
+        ({'rtc/prev_actions': REST[:0], 'rtc/delay': 1}, 'shape (0, 2)'),
+        ({'rtc/prev_actions': np.zeros((4, 2)), 'rtc/delay': 1}, 'shape (4, 2)'),
+        ({'rtc/prev_actions': REST, 'rtc/delay': -1}, 'rtc/delay is -1'),
+        ({'rtc/prev_actions': REST, 'rtc/delay': 1.0}, 'rtc/delay is 1.0'),
+        ({'rtc/prev_actions': REST, 'rtc/delay': True}, 'rtc/delay is True'),
+        ({'rtc/prev_actions': REST, 'rtc/delay': 'two'}, "rtc/delay is 'two'"),
+        ({'rtc/prev_actions': REST, 'rtc/delay': np.array([1, 2])}, 'shape (2,)'),
+    ],
+)
+def test_a_rest_of_the_wrong_form_is_refused_by_its_key(content: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidPayload) as caught:
+        invited().decode(packb(content))
+    assert says in str(caught.value)
+    assert caught.value.expected
+
+
+def test_a_policy_whose_chunks_have_no_agreed_shape_takes_no_rest() -> None:
+    command = Session(Dialect.OPENPI, 'c1', {'rtc': True}).decode(packb({'rtc/delay': 1}))
+    assert isinstance(command, Infer)
+    assert command.observation == {'rtc/delay': 1}

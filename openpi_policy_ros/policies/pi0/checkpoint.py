@@ -1,72 +1,111 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the weights of a π0 checkpoint, every tensor accounted for.
-
-A tensor that is missing, unknown or of another shape refuses: a network that is random in one
-layer still answers, and moves a robot.
-"""
+"""Read the weights of a checkpoint into a network, every tensor accounted for."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from openpi_policy_ros.policies.layouts import WEIGHTS
 from openpi_policy_ros.policies.pi0.config import Pi0Config
-from openpi_policy_ros.policies.pi0.layout import EMBEDDING, PALIGEMMA_HEAD, tensors
-from openpi_policy_ros.policies.pi0.matching import match_tensors
-from openpi_policy_ros.policies.pi0.model import Pi0Model
-from openpi_policy_ros.policies.weight_files import header_of, opened
+from openpi_policy_ros.policies.pi0.layout import EMBEDDING, PALIGEMMA_HEAD, Slot, tensors
+from openpi_policy_ros.policies.pi0.matching import FLOAT_BYTES, match_tensors
+from openpi_policy_ros.policies.pi0.model import PiModel, make_model
+from openpi_policy_ros.policies.progress import Progress
+from openpi_policy_ros.policies.weight_digest import WeightDigest
+from openpi_policy_ros.policies.weight_files import Weights, open_weights
+
+_BLOCK = 32 << 20
+"""Bytes of a file that are copied at once: no table is ever held a second time for its cast.
+
+The digest is over these blocks: with another size every digest is another one.
+"""
 
 
-def load_weights(directory: Path, config: Pi0Config, device: torch.device) -> tuple[Pi0Model, str]:
-    """Return the model with the weights in ``directory``, and their digest.
+def load_weights(
+    directory: Path,
+    config: Pi0Config,
+    device: torch.device,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[PiModel, str]:
+    """Return the network with the weights in ``directory``, and their digest.
 
-    Each tensor is mapped, converted and copied straight to its place on the device; the unused
-    ones (both vocabulary heads, the end of the last prefix layer) are never read.
+    Each tensor is mapped, and cast while it is copied, block by block, to its place on the device;
+    the unused ones (both vocabulary heads, the end of the last prefix layer) are never read. A
+    load that takes long says how far it is.
+
+    Args:
+        directory: of the checkpoint, in LeRobot's or openpi's layout, sharded or not.
+        config: what the weights have to fit.
+        device: where they go.
+        clock: seconds, monotonic.
 
     Returns:
-        the model, and 12 hexadecimal digits that tell two sets of weights apart: SHA-256 over
-        name, type, shape and stored bytes of every tensor that is served.
+        the network, and 12 hexadecimal digits that tell two sets of weights apart: SHA-256 over
+        name, type, shape and stored bytes of every tensor that is served. How the tensors are
+        named and spread over files does not count.
 
     Raises:
         CheckpointError: no weights, a damaged file, or every tensor that is missing, unknown,
             wrongly shaped or of a type that is not a float.
 
     """
-    path = directory / WEIGHTS
-    with opened(path, 'pt') as file:
-        sources = match_tensors(header_of(file), config, str(path))
-        model = Pi0Model(config, device, getattr(torch, config.dtype))
-        digest = _fill(model, file, sources, config)
-    return model, digest
+    with open_weights(directory, WEIGHTS) as weights:
+        sources = match_tensors(weights.header, config, weights.source)
+        model = make_model(config, device, getattr(torch, config.dtype))
+        kept = {
+            name: (slot, _stored(name, sources))
+            for name, slot in sorted(tensors(config).items())
+            if slot.parameter
+        }
+        return model, _fill(model, weights, kept, clock)
+
+
+def _stored(name: str, sources: Mapping[str, str]) -> str:
+    if name == EMBEDDING and name not in sources:
+        return sources[PALIGEMMA_HEAD]
+    return sources[name]
 
 
 @torch.no_grad()
-def _fill(model: Pi0Model, file: Any, sources: Mapping[str, str], config: Pi0Config) -> str:
+def _fill(
+    model: PiModel,
+    weights: Weights,
+    kept: Mapping[str, tuple[Slot, str]],
+    clock: Callable[[], float],
+) -> str:
     parameters = dict(model.named_parameters())
-    digest = hashlib.sha256()
     filled: dict[str, int] = dict.fromkeys(parameters, 0)
-    for name, slot in sorted(tensors(config).items()):
-        if not slot.parameter:
-            continue
-        stored = sources.get(name, sources.get(PALIGEMMA_HEAD) if name == EMBEDDING else None)
-        assert stored is not None, name
-        tensor: Tensor = file.get_tensor(stored)
-        digest.update(f'{name} {tensor.dtype} {list(tensor.shape)}'.encode())
-        digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
-        parameter = parameters[slot.parameter]
-        rows = parameter[slot.row : slot.row + tensor.shape[0]]
-        # In float32 first: 1 + w in a narrow type would lose what w says.
-        values = tensor.float() + 1.0 if slot.plus_one else tensor
-        rows.copy_(values.reshape(rows.shape))
-        filled[slot.parameter] += rows.numel()
+    infos = [weights.header[stored] for _, stored in kept.values()]
+    total = sum(info.values * FLOAT_BYTES[info.dtype] for info in infos)
+    progress = Progress(weights.source, total, clock)
+    with WeightDigest() as digest:
+        for name, (slot, stored) in kept.items():
+            tensor = weights.tensor(stored)
+            parameter = parameters[slot.parameter]
+            rows = parameter[slot.row : slot.row + tensor.shape[0]]
+            label = f'{name} {tensor.dtype} {list(tensor.shape)}'
+            for source, target in _blocks(tensor, rows):
+                digest.add(label, source.view(torch.uint8).numpy())
+                # On the device: the bytes that travel are those stored.
+                values = source.to(model.device)
+                # In float32 first: 1 + w in a narrow type would lose what w says.
+                target.copy_(values.float() + 1.0 if slot.plus_one else values)
+                progress.advance(source.nbytes)
+            filled[slot.parameter] += rows.numel()
+        result = digest.hexdigest()
     short = [name for name, count in filled.items() if count != parameters[name].numel()]
     if short:
         raise AssertionError(f'layout.py leaves parameters of the model unfilled: {short}')
-    return digest.hexdigest()[:12]
+    return result[:12]
+
+
+def _blocks(tensor: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Return pairs of flat parts: of a stored tensor, and of where it goes."""
+    values = max(1, _BLOCK // tensor.element_size())
+    return zip(tensor.view(-1).split(values), rows.view(-1).split(values), strict=True)

@@ -19,6 +19,7 @@ ACTION = 'action'
 MAX_STEPS = 1000
 """Most sampler steps a call may ask for: far beyond any use, but a bound on what it costs."""
 
+Family = Literal['pi0', 'pi05']
 Schedule = Literal['LINEAR', 'EXP', 'ONES', 'ZEROS']
 
 
@@ -91,6 +92,7 @@ class Pi0Config:
         normalization: feature type (VISUAL, STATE, ACTION) → mode.
         action_names: labels of the action columns, where the checkpoint carries them.
         rtc: real-time chunking.
+        family: ``pi0``, or ``pi05``: no state token, adaptive norms in the action expert.
 
     """
 
@@ -116,6 +118,7 @@ class Pi0Config:
     normalization: Mapping[str, str]
     action_names: tuple[str, ...]
     rtc: RtcSettings
+    family: Family = 'pi0'
 
     @property
     def patches(self) -> int:

@@ -4,7 +4,9 @@
 
 PaliGemma's is gated on the hub, so a demo cannot ship it. This one keeps what π0 relies on: the
 special ids, spaces written as ▁, and the newline's id. Common words are one token, other ASCII text
-one token per character or pair, anything else one per UTF-8 byte: no text is unknown.
+one token per character or pair, anything else one per UTF-8 byte: no text is unknown. A digit is
+always a token of its own, as PaliGemma's are, so that the state in a π0.5 text costs what it does
+there: up to four tokens a number, 152 of the 200 for the widest state and five words.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Every tensor of a LeRobot π0 checkpoint: its name, its shape, and where it goes in our model.
+"""Every tensor of a checkpoint of the π0 family: its name, its shape, and its place in our model.
 
-One table serves three uses: strict loading, writing a checkpoint, and the proof that the table
-itself is complete (it is compared with the names and shapes of the published checkpoint).
+One table per family serves three uses: strict loading, writing a checkpoint, and the proof that the
+table itself is complete (it is compared with the names and shapes of the published checkpoint).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Slot:
 
 
 def tensors(config: Pi0Config) -> dict[str, Slot]:
-    """Return canonical name (no leading ``model.``) → slot, for a checkpoint of these sizes."""
+    """Return canonical name (no leading ``model.``) → slot, for a checkpoint of these sizes.
+
+    The names are those of LeRobot and, but for its missing ``model.``, of openpi's PyTorch files.
+    """
     slots: dict[str, Slot] = {}
     _vision(config, slots)
     width = config.language.width
@@ -58,12 +61,31 @@ def tensors(config: Pi0Config) -> dict[str, Slot]:
     slots[f'{EXPERT}.norm.weight'] = Slot((width,), 'expert_norm.weight', plus_one=True)
     slots[EXPERT_HEAD] = Slot((config.vocab_size, width))
 
-    _linear('state_proj', config.max_state_dim, width, slots)
     _linear('action_in_proj', config.max_action_dim, width, slots)
-    _linear('action_time_mlp_in', 2 * width, width, slots)
-    _linear('action_time_mlp_out', width, width, slots)
     _linear('action_out_proj', width, config.max_action_dim, slots)
+    if config.family == 'pi05':
+        _adapt_norms(config.expert, slots)
+        _linear('time_mlp_in', width, width, slots)
+        _linear('time_mlp_out', width, width, slots)
+    else:
+        _linear('state_proj', config.max_state_dim, width, slots)
+        _linear('action_time_mlp_in', 2 * width, width, slots)
+        _linear('action_time_mlp_out', width, width, slots)
     return slots
+
+
+def _adapt_norms(size: GemmaSize, slots: dict[str, Slot]) -> None:
+    """Replace the fixed norms of the action expert by π0.5's, which the time makes."""
+    rows = 3 * size.width
+    norms = [
+        f'{EXPERT}.layers.{layer}.{name}'
+        for layer in range(size.depth)
+        for name in ('input_layernorm', 'post_attention_layernorm')
+    ]
+    for index, name in enumerate([*norms, f'{EXPERT}.norm']):
+        del slots[f'{name}.weight']
+        for kind, shape in (('weight', (rows, size.width)), ('bias', (rows,))):
+            slots[f'{name}.dense.{kind}'] = Slot(shape, f'modulation.{kind}', index * rows)
 
 
 def _linear(name: str, inputs: int, outputs: int, slots: dict[str, Slot]) -> None:

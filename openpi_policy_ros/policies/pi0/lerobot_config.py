@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read a checkpoint's ``config.json`` as LeRobot writes it.
+"""Read the ``config.json`` of a π0 or π0.5 checkpoint as LeRobot writes it.
 
 A checkpoint of other than the published sizes has an ``arch_overrides.json`` beside it. Fields that
 nobody knows are warned about; fields that would change the numbers in ways not supported refuse.
@@ -28,6 +28,7 @@ from openpi_policy_ros.policies.pi0.config import (
     PALIGEMMA_VOCABULARY,
     STATE,
     VARIANTS,
+    Family,
     GemmaSize,
     Pi0Config,
     RtcSettings,
@@ -75,26 +76,50 @@ class _LeRobotConfig(_Lenient):
     image_resolution: list[int] = Field(default=[224, 224], min_length=2, max_length=2)
     empty_cameras: int = Field(default=0, ge=0)
     tokenizer_max_length: int = Field(default=48, ge=2)
-    normalization_mapping: dict[str, str] = Field(default_factory=dict)
+    normalization_mapping: dict[str, str] = Field(
+        default={'VISUAL': 'IDENTITY', 'STATE': 'MEAN_STD', 'ACTION': 'MEAN_STD'}
+    )
+    use_relative_actions: bool | None = None
     action_feature_names: list[str] | None = None
     rtc_config: _Rtc | None = None
 
 
+class _Pi05Config(_LeRobotConfig):
+    """What π0.5 has other defaults for."""
+
+    tokenizer_max_length: int = Field(default=200, ge=2)
+    normalization_mapping: dict[str, str] = Field(
+        default={'VISUAL': 'IDENTITY', 'STATE': 'QUANTILES', 'ACTION': 'QUANTILES'}
+    )
+
+
+_FAMILIES: Mapping[str, tuple[Family, type[_LeRobotConfig]]] = {
+    'pi0': ('pi0', _LeRobotConfig),
+    'pi05': ('pi05', _Pi05Config),
+}
+
+_MEMORY = 'checkpoints with a memory (MEM) are not supported: serve it with LeRobot'
+_OLD_ALOHA = (
+    'this conversion of old LeRobot versions (up to 0.3) is not done here: train on states and '
+    'actions as the robot has them, or convert them on the robot, and set it to false'
+)
 # Fields whose other values change what is computed, in ways not supported.
 _ONLY: Mapping[str, tuple[Any, str]] = {
-    'n_obs_steps': (1, 'π0 sees one observation'),
+    'n_obs_steps': (1, 'the model sees one observation: ' + _MEMORY),
     'use_peft': (
         False,
-        'merge the adapter into the weights (PEFT merge_and_unload) and save again',
+        'merge the adapter into the weights (PEFT merge_and_unload), save them, set it to false',
     ),
-    'use_relative_actions': (False, 'relative actions are not supported yet'),
-    'use_visual_memory': (False, 'checkpoints with a memory are not supported'),
-    'use_proprioceptive_memory': (False, 'checkpoints with a memory are not supported'),
-    'rtc_training_max_delay': (0, 'checkpoints trained for real-time chunking are not supported'),
-    'adapt_to_pi_aloha': (False, 'convert the checkpoint with a current LeRobot'),
-    'use_delta_joint_actions_aloha': (False, 'convert the checkpoint with a current LeRobot'),
+    'use_visual_memory': (False, _MEMORY),
+    'use_proprioceptive_memory': (False, _MEMORY),
+    'rtc_training_max_delay': (
+        0,
+        'checkpoints trained for real-time chunking are not supported: serve it with LeRobot',
+    ),
+    'adapt_to_pi_aloha': (False, _OLD_ALOHA),
+    'use_delta_joint_actions_aloha': (False, _OLD_ALOHA),
 }
-# Fields that concern training, or who wrote the file.
+# Fields that concern training, or who wrote the file, or are read elsewhere.
 # fmt: off
 _IRRELEVANT = frozenset((
     'device', 'use_amp', 'push_to_hub', 'repo_id', 'private', 'tags', 'license',
@@ -104,7 +129,7 @@ _IRRELEVANT = frozenset((
     'freeze_vision_encoder', 'train_expert_only', 'optimizer_lr', 'optimizer_betas',
     'optimizer_eps', 'optimizer_weight_decay', 'optimizer_grad_clip_norm',
     'scheduler_warmup_steps', 'scheduler_decay_steps', 'scheduler_decay_lr', 'memory_frames',
-    'memory_stride', 'memory_temporal_attention_every',
+    'memory_stride', 'memory_temporal_attention_every', 'norm_stats',
 ))
 # fmt: on
 _EMPTY_CAMERA = re.compile(r'(?:.*\.)?empty_camera_\d+')
@@ -124,13 +149,15 @@ def read_config(directory: Path, image_feature_keys: list[str] | None = None) ->
     """
     path = directory / 'config.json'
     raw = read_json(path)
-    if raw.get('type') != 'pi0':
+    kind = raw.get('type')
+    if not isinstance(kind, str) or kind not in _FAMILIES:
         raise CheckpointError(
-            f'{path}: type is {raw.get("type")!r}',
-            expected="'pi0'",
-            remedy=TYPES.get(str(raw.get('type')), 'choose the policy that serves this type')
-            + ', or pass a π0 checkpoint',
+            f'{path}: type is {kind!r}',
+            expected=' or '.join(map(repr, _FAMILIES)),
+            remedy=TYPES.get(str(kind), 'choose the policy that serves this type')
+            + ', or pass a checkpoint of π0 or π0.5',
         )
+    family, section = _FAMILIES[kind]
     known = _LeRobotConfig.model_fields.keys() | _ONLY.keys() | _IRRELEVANT
     unknown = sorted(raw.keys() - known)
     if unknown:
@@ -139,14 +166,14 @@ def read_config(directory: Path, image_feature_keys: list[str] | None = None) ->
     _refuse_unsupported(raw, path, problems)
     read = None
     try:
-        read = validate(_LeRobotConfig, raw, str(path))
+        read = validate(section, raw, str(path))
     except ConfigurationError as error:
         problems.add(CheckpointError(str(error), remedy='mend config.json'))
     config = None
     if read is not None:
         with problems.collecting():
-            config = _assemble(read, image_feature_keys, path)
-            config = _apply_overrides(config, directory / 'arch_overrides.json')
+            config = _assemble(read, family, image_feature_keys, path)
+            config = apply_overrides(config, directory / 'arch_overrides.json')
             check_sizes(config, directory)
     problems.raise_any()
     assert config is not None
@@ -171,7 +198,9 @@ def _refuse_unsupported(raw: Mapping[str, Any], path: Path, problems: Problems) 
         )
 
 
-def _assemble(read: _LeRobotConfig, image_feature_keys: list[str] | None, path: Path) -> Pi0Config:
+def _assemble(
+    read: _LeRobotConfig, family: Family, image_feature_keys: list[str] | None, path: Path
+) -> Pi0Config:
     visual = [name for name, f in read.input_features.items() if f.type == 'VISUAL']
     # Without any camera the names can only come from the user; with some, they are compared later.
     visual = visual or list(image_feature_keys or [])
@@ -214,6 +243,7 @@ def _assemble(read: _LeRobotConfig, image_feature_keys: list[str] | None, path: 
         rtc=RtcSettings(
             rtc.prefix_attention_schedule, rtc.max_guidance_weight, rtc.execution_horizon
         ),
+        family=family,
     )
 
 
@@ -238,7 +268,7 @@ _VISION_KEYS = {
 _Size = TypeVar('_Size', GemmaSize, VisionSize)
 
 
-def _apply_overrides(config: Pi0Config, path: Path) -> Pi0Config:
+def apply_overrides(config: Pi0Config, path: Path) -> Pi0Config:
     """Return ``config`` with the sizes of arch_overrides.json, if there is such a file."""
     if not path.is_file():
         return config

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Load a π0 checkpoint: what ``plan`` settled, and the weights."""
+"""Load a checkpoint of the π0 family: what ``plan`` settled, and the weights."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from time import perf_counter
 import torch
 
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.policies import checkpoint_files
-from openpi_policy_ros.policies.checkpoint_view import view_directory
+from openpi_policy_ros.policies.checkpoint_view import tell_commit, view_model
+from openpi_policy_ros.policies.layouts import WEIGHTS
 from openpi_policy_ros.policies.pi0.checkpoint import load_weights
-from openpi_policy_ros.policies.pi0.plan import HUB_PATTERNS, make_plan
+from openpi_policy_ros.policies.pi0.config import Family
+from openpi_policy_ros.policies.pi0.plan import make_plan
 from openpi_policy_ros.policies.pi0.policy import Pi0Policy
 from openpi_policy_ros.policies.problems import Problems
 from openpi_policy_ros.policies.registry import LoadRequest
@@ -22,8 +23,10 @@ from openpi_policy_ros.policies.registry import LoadRequest
 logger = logging.getLogger('openpi_policy_ros.policies.pi0')
 
 
-def load(request: LoadRequest) -> Pi0Policy:
-    """Return the π0 policy in a LeRobot checkpoint, not yet warmed up.
+def load(request: LoadRequest, family: Family) -> Pi0Policy:
+    """Return the policy in a checkpoint of ``family``, not yet warmed up.
+
+    Of a hub repository the weights are downloaded only once nothing is left to be refused.
 
     Raises:
         CheckpointError: the checkpoint cannot be served as it is.
@@ -32,14 +35,15 @@ def load(request: LoadRequest) -> Pi0Policy:
 
     """
     device = _device(request.device)
-    located = checkpoint_files.locate(request.model, request.revision, HUB_PATTERNS)
+    view = view_model(request.model, request.revision)
+    tell_commit(view, request.revision)
     problems = Problems()
-    plan = make_plan(request, view_directory(request.model, located), problems)
+    plan = make_plan(request, view, problems, family)
     problems.raise_any()
-    config, options, spec = plan.config, plan.options, plan.spec
+    config = plan.config
     assert config is not None, plan
-    assert options is not None, plan
-    assert spec is not None, plan
+    assert plan.spec is not None, plan
+    assert plan.pipeline is not None, plan
     assert plan.features is not None, plan
     assert plan.prompts is not None, plan
     if device.type == 'cpu' and config.dtype == 'bfloat16':
@@ -47,8 +51,9 @@ def load(request: LoadRequest) -> Pi0Policy:
             'bfloat16 on a CPU is several times slower than float32 on most; set dtype: float32 in '
             'the policy file'
         )
+    view.fetch(WEIGHTS)
     start = perf_counter()
-    model, weights_hash = load_weights(located.directory, config, device)
+    model, weights_hash = load_weights(view.located.directory, config, device)
     logger.info(
         '%s: %d parameters in %s on %s, loaded in %.1f s',
         request.model,
@@ -58,12 +63,12 @@ def load(request: LoadRequest) -> Pi0Policy:
         perf_counter() - start,
     )
     return Pi0Policy(
-        replace(spec, weights_hash=weights_hash),
+        replace(plan.spec, weights_hash=weights_hash),
         config,
         model,
         plan.prompts,
         plan.features,
-        options.legacy_padding,
+        plan.pipeline,
     )
 
 

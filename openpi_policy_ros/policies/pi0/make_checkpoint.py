@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write a small, seeded, complete π0 checkpoint in the layout LeRobot writes.
+"""Write a small, seeded, complete checkpoint of the π0 family, in every layout that is read.
 
 Its actions mean nothing, but every file, name and code path is the real one: demos, tests and
 benchmarks run on it where nobody can download gigabytes.
@@ -9,36 +9,35 @@ benchmarks run on it where nobody can download gigabytes.
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save
-from torch import Tensor
-
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.policies.layouts import WEIGHTS
 from openpi_policy_ros.policies.pi0.config import (
-    ACTION,
-    STATE,
+    Family,
     GemmaSize,
     Pi0Config,
     RtcSettings,
     VisionSize,
 )
 from openpi_policy_ros.policies.pi0.demo_tokenizer import MAX_ENTRIES, SPECIALS, build_tokenizer
-from openpi_policy_ros.policies.pi0.layout import Slot, tensors
-from openpi_policy_ros.policies.pi0.processors import POSTPROCESSOR, PREPROCESSOR
+from openpi_policy_ros.policies.pi0.demo_weights import random_weights, write_weights
+from openpi_policy_ros.policies.pi0.layout import tensors
+from openpi_policy_ros.policies.pi0.write_lerobot import lerobot_weights, write_lerobot
+from openpi_policy_ros.policies.pi0.write_openpi import openpi_weights, write_openpi
+from openpi_policy_ros.policies.registry import CheckpointOptions
 
-CAMERAS = (
-    'observation.images.base_0_rgb',
-    'observation.images.left_wrist_0_rgb',
-    'observation.images.right_wrist_0_rgb',
-)
-_MODES = {'VISUAL': 'IDENTITY', 'STATE': 'IDENTITY', 'ACTION': 'IDENTITY'}
+LEROBOT, LEROBOT_OLD, OPENPI = LAYOUTS = ('lerobot', 'lerobot-0.4', 'openpi')
+NORMALIZATIONS = ('identity', 'mean_std', 'min_max', 'quantiles', 'quantile10')
+DTYPES = ('float32', 'bfloat16')
+_CAMERAS = ('base_0_rgb', 'left_wrist_0_rgb', 'right_wrist_0_rgb')
+_MOST = 32
+"""Widest state and action of the base models."""
+_DEMO_WIDTH = 8
+"""State and action where their units matter: those of a seven-joint arm and its gripper."""
 
 
 def _config(vision: VisionSize, language: GemmaSize, expert: GemmaSize) -> Pi0Config:
@@ -50,22 +49,31 @@ def _config(vision: VisionSize, language: GemmaSize, expert: GemmaSize) -> Pi0Co
         paligemma_variant='gemma_2b',
         action_expert_variant='gemma_300m',
         image_resolution=(224, 224),
-        image_features=CAMERAS,
-        image_slots=len(CAMERAS),
-        state_dim=32,
-        max_state_dim=32,
-        action_dim=32,
-        max_action_dim=32,
+        image_features=_features(_CAMERAS),
+        image_slots=len(_CAMERAS),
+        state_dim=_MOST,
+        max_state_dim=_MOST,
+        action_dim=_MOST,
+        max_action_dim=_MOST,
         chunk_size=50,
         num_inference_steps=10,
         tokenizer_max_length=48,
         min_period=0.004,
         max_period=4.0,
         dtype='float32',
-        normalization=_MODES,
+        normalization=_modes('identity'),
         action_names=(),
         rtc=RtcSettings(),
     )
+
+
+def _features(cameras: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f'observation.images.{name}' for name in cameras)
+
+
+def _modes(normalization: str) -> dict[str, str]:
+    mode = normalization.upper()
+    return {'VISUAL': 'IDENTITY', 'STATE': mode, 'ACTION': mode}
 
 
 SIZES: Mapping[str, Pi0Config] = {
@@ -84,18 +92,34 @@ SIZES: Mapping[str, Pi0Config] = {
 }
 
 
-def make_checkpoint(directory: Path, size: str, seed: int) -> None:
-    """Write a checkpoint; equal size and seed give equal files.
+def make_checkpoint(
+    directory: Path,
+    size: str,
+    seed: int,
+    options: CheckpointOptions | None = None,
+    *,
+    family: Family = 'pi0',
+) -> None:
+    """Write a checkpoint; equal arguments give equal files.
+
+    Size, family and seed alone decide the network: it is the same one in every layout.
 
     Args:
         directory: created; must not hold anything yet.
         size: one of ``SIZES``.
-        seed: of the random weights, 0 to 2**64 − 1.
+        seed: of the random weights and statistics, 0 to 2**64 − 1.
+        options: layout, normalisation and what else the files are to say. Their defaults: LeRobot
+            0.6, one file, float32, the cameras of the base model; identity for ``pi0`` in LeRobot's
+            layouts, mean_std for ``pi0`` in openpi's, quantiles for ``pi05``; 32 numbers of state
+            and action where they stay as they are, else 8 (seven joints and a gripper).
+        family: ``pi0`` or ``pi05``.
 
     Raises:
-        ConfigurationError: unknown size, seed out of range, or the directory cannot be used.
+        ConfigurationError: unknown size, seed out of range, options that no writer of that layout
+            could have written, or the directory cannot be used; every problem in one message.
 
     """
+    options = options or CheckpointOptions()
     problems = []
     if size not in SIZES:
         problems.append(f'size is {size!r}; expected one of {", ".join(SIZES)}')
@@ -103,98 +127,147 @@ def make_checkpoint(directory: Path, size: str, seed: int) -> None:
         problems.append(f'seed is {seed}; expected 0 to 2**64 - 1')
     if directory.is_dir() and any(directory.iterdir()):
         problems.append(f'{directory} is not empty; name a new directory, nothing is overwritten')
+    problems += _unknown(options) or _senseless(options, family)
     if problems:
         raise ConfigurationError('make-checkpoint', problems)
-    config = SIZES[size]
+    config = checkpoint_config(size, options, family)
+    shards = options.shards or 1
+    if shards > (count := len(tensors(config))):
+        problem = f'shards is {shards}; expected at most {count}, one per tensor'
+        raise ConfigurationError('make-checkpoint', [problem])
     try:
-        (directory / 'tokenizer').mkdir(parents=True)
-        _write_json(directory / 'config.json', _lerobot_config(config))
-        _write_json(directory / 'arch_overrides.json', _arch_overrides(config))
-        _write_json(directory / PREPROCESSOR, _preprocessor(config))
-        _write_json(directory / POSTPROCESSOR, _postprocessor(config))
-        build_tokenizer().save(str(directory / 'tokenizer' / 'tokenizer.json'))
-        _write_json(directory / 'tokenizer' / 'tokenizer_config.json', _TOKENIZER_CONFIG)
-        weights = random_weights(config, seed)
-        # Last: a directory without weights refuses to load, half of one never passes for whole.
-        # Not save_file: it leaves a file that only its owner can read.
-        (directory / WEIGHTS).write_bytes(save(weights, metadata={'format': 'pt'}))
+        _write(directory, config, seed, options.layout or LEROBOT, options.relative, shards)
     except OSError as error:
         raise ConfigurationError(
             'make-checkpoint', [f'{directory} cannot be written: {error}']
         ) from None
 
 
-def random_weights(config: Pi0Config, seed: int) -> dict[str, Tensor]:
-    """Return every tensor of a checkpoint of these sizes, float32, as a fine-tune names them."""
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        f'model.{name}': _random(name, slot, generator)
-        for name, slot in sorted(tensors(config).items())
-    }
+def checkpoint_config(size: str, options: CheckpointOptions, family: Family) -> Pi0Config:
+    """Return what a checkpoint of these options reads back as."""
+    normalization = _normalization(options, family)
+    state, action = _widths(options, normalization)
+    cameras = options.cameras or _CAMERAS
+    names = (*(f'joint_{number}' for number in range(1, action)), 'gripper')
+    return replace(
+        SIZES[size],
+        family=family,
+        image_features=_features(cameras),
+        image_slots=len(cameras),
+        state_dim=state,
+        action_dim=action,
+        tokenizer_max_length=200 if family == 'pi05' else 48,
+        dtype=options.dtype or 'float32',
+        normalization=_modes(normalization),
+        # LeRobot names the columns for the sake of those that stay absolute.
+        action_names=names if options.relative else (),
+    )
 
 
-def parameter_count(config: Pi0Config) -> int:
-    """Return the number of values in a checkpoint of these sizes, unused heads included."""
-    return sum(math.prod(slot.shape) for slot in tensors(config).values())
+def _write(
+    directory: Path, config: Pi0Config, seed: int, layout: str, relative: bool, shards: int
+) -> None:
+    (directory / 'tokenizer').mkdir(parents=True)
+    _write_json(directory / 'arch_overrides.json', _arch_overrides(config))
+    build_tokenizer().save(str(directory / 'tokenizer' / 'tokenizer.json'))
+    _write_json(directory / 'tokenizer' / 'tokenizer_config.json', _TOKENIZER_CONFIG)
+    weights = random_weights(config, seed)
+    if layout == OPENPI:
+        write_openpi(directory, config, seed)
+        stored, metadata = openpi_weights(config, weights)
+    else:
+        old = layout == LEROBOT_OLD
+        write_lerobot(directory, config, seed, old=old, relative=relative)
+        stored, metadata = lerobot_weights(config, weights, old=old)
+    # Last: a directory without weights refuses to load, half of one never passes for whole.
+    write_weights(directory, stored, metadata, shards)
 
 
-def _random(name: str, slot: Slot, generator: torch.Generator) -> Tensor:
-    """Return weights that keep activations near unit size, so that every input matters."""
-    values = torch.randn(slot.shape, generator=generator)
-    if name.endswith('.bias'):
-        return values * 0.02
-    if len(slot.shape) == 1:
-        # Gemma's norms store w of 1 + w, SigLIP's the factor itself.
-        return values * 0.1 if 'vision_tower' not in name else 1.0 + values * 0.1
-    if 'position_embedding' in name:
-        return values * 0.1
-    # Rows of the table are multiplied by √width before use, projections sum over their inputs.
-    return values / math.sqrt(math.prod(slot.shape[1:]))
+def _normalization(options: CheckpointOptions, family: Family) -> str:
+    if options.normalization is not None:
+        return options.normalization
+    if family == 'pi05':
+        return 'quantiles'
+    return 'mean_std' if options.layout == OPENPI else 'identity'
+
+
+def _widths(options: CheckpointOptions, normalization: str) -> tuple[int, int]:
+    """Return (state, action)."""
+    unchanged = normalization == 'identity' and not options.relative
+    default = _MOST if unchanged else _DEMO_WIDTH
+    return options.state_dim or default, options.action_dim or default
+
+
+def _unknown(options: CheckpointOptions) -> list[str]:
+    """Return what is wrong with each option by itself."""
+    problems = [
+        f'{name} is {value!r}; expected one of {", ".join(known)}'
+        for name, value, known in (
+            ('layout', options.layout, LAYOUTS),
+            ('normalization', options.normalization, NORMALIZATIONS),
+            ('dtype', options.dtype, DTYPES),
+        )
+        if value is not None and value not in known
+    ]
+    problems += [
+        f'{name} is {value}; expected 1 to {_MOST}'
+        for name, value in (('state_dim', options.state_dim), ('action_dim', options.action_dim))
+        if value is not None and not 1 <= value <= _MOST
+    ]
+    if options.shards is not None and options.shards < 1:
+        problems.append(f'shards is {options.shards}; expected at least 1')
+    bad = [name for name in options.cameras if not re.fullmatch(r'[A-Za-z0-9_]+', name)]
+    if bad:
+        problems.append(
+            f'cameras {bad}: expected names of letters, digits and _, without observation.images.'
+        )
+    if len(set(options.cameras)) < len(options.cameras):
+        problems.append(f'cameras {list(options.cameras)} names one twice')
+    empty = [name for name in options.cameras if name.startswith('empty_camera')]
+    if empty:
+        problems.append(f'cameras {empty}: such a name stands for a camera that has no image')
+    return problems
+
+
+def _senseless(options: CheckpointOptions, family: Family) -> list[str]:
+    """Return which options no training could have written together, and why."""
+    problems = []
+    normalization = _normalization(options, family)
+    if options.layout == OPENPI:
+        natural = 'quantiles' if family == 'pi05' else 'mean_std'
+        if normalization != natural:
+            problems.append(
+                f'normalization is {normalization}, but openpi normalises {family} by {natural} '
+                'and its files cannot say otherwise; leave it out, or use a layout of LeRobot'
+            )
+        if (options.shards or 1) > 1:
+            problems.append(
+                f"shards is {options.shards}, but openpi's converter writes one file; leave it out"
+            )
+        if options.cameras:
+            problems.append(
+                f'cameras is {list(options.cameras)}, but every openpi checkpoint has '
+                f'{", ".join(_CAMERAS)} and its files name none; leave it out'
+            )
+    if options.relative:
+        reason = {
+            OPENPI: "the files of an openpi checkpoint cannot say it; write the robot file's "
+            'profile.delta_mask instead',
+            LEROBOT_OLD: 'LeRobot 0.4 knew no relative actions; use the layout lerobot',
+        }.get(options.layout or LEROBOT)
+        if reason:
+            problems.append(f'relative: {reason}')
+        state, action = _widths(options, normalization)
+        if not reason and state < action:
+            problems.append(
+                f'relative: {action} actions cannot be differences from a state of {state}; '
+                'expected a state_dim of at least action_dim'
+            )
+    return problems
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2) + '\n', encoding='utf-8')
-
-
-def _features(config: Pi0Config) -> tuple[dict[str, Any], dict[str, Any]]:
-    height, width = config.image_resolution
-    inputs: dict[str, Any] = {
-        name: {'type': 'VISUAL', 'shape': [3, height, width]} for name in config.image_features
-    }
-    inputs[STATE] = {'type': 'STATE', 'shape': [config.state_dim]}
-    return inputs, {ACTION: {'type': 'ACTION', 'shape': [config.action_dim]}}
-
-
-def _lerobot_config(config: Pi0Config) -> dict[str, Any]:
-    inputs, outputs = _features(config)
-    return {
-        'type': 'pi0',
-        'n_obs_steps': 1,
-        'input_features': inputs,
-        'output_features': outputs,
-        'device': 'cpu',
-        'use_amp': False,
-        'use_peft': False,
-        'push_to_hub': False,
-        'paligemma_variant': config.paligemma_variant,
-        'action_expert_variant': config.action_expert_variant,
-        'dtype': config.dtype,
-        'chunk_size': config.chunk_size,
-        'n_action_steps': config.chunk_size,
-        'max_state_dim': config.max_state_dim,
-        'max_action_dim': config.max_action_dim,
-        'num_inference_steps': config.num_inference_steps,
-        'min_period': config.min_period,
-        'max_period': config.max_period,
-        'use_relative_actions': False,
-        'relative_exclude_joints': ['gripper'],
-        'action_feature_names': None,
-        'rtc_config': None,
-        'image_resolution': list(config.image_resolution),
-        'empty_cameras': 0,
-        'normalization_mapping': dict(config.normalization),
-        'tokenizer_max_length': config.tokenizer_max_length,
-    }
 
 
 def _arch_overrides(config: Pi0Config) -> dict[str, Any]:
@@ -212,47 +285,6 @@ def _arch_overrides(config: Pi0Config) -> dict[str, Any]:
         },
         'projection_dim': config.language.width,
     }
-
-
-def _step(name: str, **config: Any) -> dict[str, Any]:
-    return {'registry_name': name, 'config': config}
-
-
-def _preprocessor(config: Pi0Config) -> dict[str, Any]:
-    inputs, outputs = _features(config)
-    tokenizer = _step(
-        'tokenizer_processor',
-        max_length=config.tokenizer_max_length,
-        task_key='task',
-        padding_side='right',
-        padding='max_length',
-        truncation=True,
-        tokenizer_name='tokenizer',
-    )
-    tokenizer['artifacts'] = {'tokenizer_name': 'tokenizer'}
-    relative = _step(
-        'relative_actions_processor', enabled=False, exclude_joints=['gripper'], action_names=None
-    )
-    steps = [
-        _step('rename_observations_processor', rename_map={}),
-        _step('to_batch_processor'),
-        _step('pi0_new_line_processor'),
-        tokenizer,
-        _step('device_processor', device='cpu', float_dtype=None),
-        relative,
-        _step('normalizer_processor', eps=1e-8, features={**inputs, **outputs}, norm_map=_MODES),
-    ]
-    return {'name': 'policy_preprocessor', 'steps': steps}
-
-
-def _postprocessor(config: Pi0Config) -> dict[str, Any]:
-    _, outputs = _features(config)
-    steps = [
-        _step('unnormalizer_processor', eps=1e-8, features=outputs, norm_map=_MODES),
-        _step('absolute_actions_processor', enabled=False),
-        _step('device_processor', device='cpu', float_dtype=None),
-    ]
-    return {'name': 'policy_postprocessor', 'steps': steps}
 
 
 _TOKENIZER_CONFIG = {

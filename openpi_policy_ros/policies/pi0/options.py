@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of a π0 policy file, and how they meet the checkpoint.
+"""The keys of a policy file of the π0 family, and how they meet the checkpoint.
 
 The keys are those of a vLLM-Omni deploy file's ``model_config``, so that such a block can be pasted
 in, plus our own. Sizes come from the checkpoint: one written here that differs refuses.
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.pi0.config import MAX_STEPS, Pi0Config, RtcSettings, Schedule
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class RtcOptions(Section):
@@ -33,8 +35,51 @@ class RtcOptions(Section):
     )
 
 
+class Statistics(Section):
+    """Statistics of one feature, one number per dimension."""
+
+    mode: Literal['mean_std', 'min_max'] = Field(
+        default='mean_std', description='mean_std: (x - mean) / std. min_max: to -1..1.'
+    )
+    mean: list[Finite] | None = None
+    std: list[Finite] | None = None
+    min: list[Finite] | None = None
+    max: list[Finite] | None = None
+
+    @model_validator(mode='after')
+    def _those_of_the_mode(self) -> Statistics:
+        wanted = ('mean', 'std') if self.mode == 'mean_std' else ('min', 'max')
+        given = {
+            name: values
+            for name in ('mean', 'std', 'min', 'max')
+            if (values := getattr(self, name)) is not None
+        }
+        if set(given) != set(wanted):
+            found = ' and '.join(given) or 'neither'
+            raise ValueError(f'mode {self.mode} needs {" and ".join(wanted)}, found {found}')
+        (low_name, low), (high_name, high) = ((name, given[name]) for name in wanted)
+        if not low or len(low) != len(high):
+            raise ValueError(
+                f'{low_name} has {len(low)} numbers, {high_name} {len(high)}; expected one for '
+                'each dimension in both'
+            )
+        for index, (first, second) in enumerate(zip(low, high, strict=True)):
+            if self.mode == 'mean_std' and second < 0.0:
+                raise ValueError(f'std[{index}] is {second}, expected 0 or more')
+            if self.mode == 'min_max' and second < first:
+                raise ValueError(f'min[{index}] is {first}, above max[{index}], {second}')
+        return self
+
+
+class NormStats(Section):
+    """Statistics for a checkpoint that carries none, as a vLLM-Omni deploy file writes them."""
+
+    state: Statistics
+    action: Statistics
+
+
 class Pi0Options(Section):
-    """A π0 policy file without its ``policy`` key. None = the checkpoint decides."""
+    """A policy file of the π0 family without its ``policy`` key. None = the checkpoint decides."""
 
     chunk_size: int | None = Field(default=None, description='Rows of a chunk.')
     max_action_dim: int | None = Field(default=None, description="Columns of the model's chunk.")
@@ -63,11 +108,26 @@ class Pi0Options(Section):
         description='tokenizer.json, a directory that holds one, or a hub id; overrides the '
         "checkpoint's own.",
     )
-    norm_stats: dict[str, Any] | None = Field(default=None, description='Not supported yet.')
+    norm_stats: NormStats | None = Field(
+        default=None,
+        description='Statistics for a checkpoint that carries none: {state: {mode: mean_std, mean, '
+        'std}, action: {mode: min_max, min, max}}, either mode for either, one number per '
+        'dimension.',
+    )
     normalization: Literal['identity'] | None = Field(
         default=None,
         description='identity: serve a checkpoint that declares a normalisation, but carries no '
         'statistics, without normalising.',
+    )
+    asset_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description='openpi checkpoints: whose statistics count, where assets/ holds several.',
+    )
+    discrete_state_input: bool | None = Field(
+        default=None,
+        description='openpi π0.5: false where it was trained without the state in its text, as '
+        'pi05_libero; default true.',
     )
     policy_server_config: dict[str, Any] | None = Field(
         default=None, description='Handshake, sent verbatim to OpenPI clients; absent = none.'
@@ -83,20 +143,16 @@ class Pi0Options(Section):
     )
     legacy_padding: bool = Field(
         default=False,
-        description='Letterbox bars of -3 instead of -1, as checkpoints trained with LeRobot up '
-        'to 0.4.4 saw them.',
+        description='What LeRobot up to 0.4.4 padded otherwise in training: letterbox bars of -3 '
+        'instead of -1, and for π0.5 zeros in the text after a narrower state. No file tells it.',
     )
     rtc: RtcOptions = Field(default_factory=RtcOptions)
 
-    @field_validator('norm_stats')
+    @field_validator('norm_stats', mode='before')
     @classmethod
-    def _no_statistics(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value:
-            raise ValueError(
-                'statistics in the policy file are not supported yet; remove norm_stats to serve '
-                'the checkpoint without normalisation'
-            )
-        return value
+    def _empty_is_none(cls, value: Any) -> Any:
+        # Deploy files have an empty mapping where there are none.
+        return None if value == {} else value
 
     @field_validator('dtype')
     @classmethod

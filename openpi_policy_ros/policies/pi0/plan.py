@@ -8,43 +8,31 @@ Loading refuses what is noted here, inspecting prints it: one validation for bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.errors import CheckpointError, ConfigurationError
 from openpi_policy_ros.policies import layouts
 from openpi_policy_ros.policies.base import ACTIONS, PolicySpec
 from openpi_policy_ros.policies.checkpoint_view import CheckpointView
 from openpi_policy_ros.policies.feature_map import FeatureMap, build_feature_map
 from openpi_policy_ros.policies.handshake import HandshakeFacts, build_handshake, derive
 from openpi_policy_ros.policies.layouts import WEIGHTS
-from openpi_policy_ros.policies.pi0.config import Pi0Config
+from openpi_policy_ros.policies.pi0.config import Family, Pi0Config
 from openpi_policy_ros.policies.pi0.lerobot_config import read_config
+from openpi_policy_ros.policies.pi0.lerobot_pipeline import lerobot_pipeline
 from openpi_policy_ros.policies.pi0.matching import match_tensors
+from openpi_policy_ros.policies.pi0.openpi_checkpoint import (
+    read_openpi_config,
+    read_openpi_pipeline,
+)
 from openpi_policy_ros.policies.pi0.options import Pi0Options, apply_options, read_options
-from openpi_policy_ros.policies.pi0.processors import (
-    Processing,
-    read_processing,
-    require_identity,
-)
-from openpi_policy_ros.policies.pi0.tokenizer import (
-    PromptTokenizer,
-    TokenizerElsewhere,
-    load_tokenizer,
-)
+from openpi_policy_ros.policies.pi0.pipeline import Pipeline
+from openpi_policy_ros.policies.pi0.processors import Processing, read_processing
+from openpi_policy_ros.policies.pi0.tokenizer import PromptTokenizer
+from openpi_policy_ros.policies.pi0.tokenizer_files import TokenizerElsewhere, load_tokenizer
 from openpi_policy_ros.policies.problems import Problems
 from openpi_policy_ros.policies.registry import LoadRequest
-
-HUB_PATTERNS = (
-    'config.json',
-    'arch_overrides.json',
-    WEIGHTS,
-    'policy_preprocessor*',
-    'policy_postprocessor*',
-    'tokenizer.json',
-    'tokenizer/tokenizer.json',
-)
-"""The only files ever fetched of a hub repository to serve it."""
 
 
 @dataclass
@@ -55,6 +43,7 @@ class Plan:
         options: the policy file.
         config: the checkpoint's sizes, with the overrides of the policy file.
         processing: what its processors ask for.
+        pipeline: what happens around the network.
         features: which observation key carries which input.
         prompts: encodes instructions.
         tokenizer: where that comes from.
@@ -65,6 +54,7 @@ class Plan:
     options: Pi0Options | None = None
     config: Pi0Config | None = None
     processing: Processing | None = None
+    pipeline: Pipeline | None = None
     features: FeatureMap | None = None
     prompts: PromptTokenizer | None = None
     tokenizer: str = ''
@@ -72,7 +62,12 @@ class Plan:
 
 
 def make_plan(
-    request: LoadRequest, view: CheckpointView, problems: Problems, *, fetch: bool = True
+    request: LoadRequest,
+    view: CheckpointView,
+    problems: Problems,
+    family: Family,
+    *,
+    fetch: bool = True,
 ) -> Plan:
     """Return what can be settled without a weight being read.
 
@@ -80,42 +75,44 @@ def make_plan(
         request: model, policy file and robot file.
         view: the checkpoint's files.
         problems: gains everything that would refuse the start.
+        family: what the caller serves.
         fetch: whether a tokenizer may be fetched from the hub, where loading would do that.
 
     """
     plan = Plan()
     source = request.options_source or 'policy options'
-    directory = view.located.directory
     with problems.collecting():
         plan.options = read_options(request.options, source)
     options = plan.options
-    config = None
+    layout = None
     with problems.collecting():
-        layouts.refuse_foreign(view)
-        config = read_config(directory, options.image_feature_keys if options else None)
-    if config is None:
+        layout = layouts.known_layout(view)
+        plan.config = _read_config(view, layout, options, family)
+    if plan.config is None or layout is None:
         problems.unchecked += ['weights', 'processors', 'observation', 'handshake', 'tokenizer']
         return plan
-    plan.config = config
     with problems.collecting():
         header = view.header(WEIGHTS)
-        match_tensors(header, config, view.model if view.on_hub else str(directory / WEIGHTS))
-    plan.processing = read_processing(directory, config.normalization, problems)
+        where = view.model if view.on_hub else str(view.located.directory / WEIGHTS)
+        match_tensors(header, plan.config, where)
     if options is None:
-        problems.unchecked += ['observation', 'handshake', 'tokenizer']
+        problems.unchecked += ['processors', 'observation', 'handshake', 'tokenizer']
         return plan
     with problems.collecting():
-        plan.config = config = apply_options(config, options, source)
-    with problems.collecting():
-        require_identity(
-            directory, plan.processing, override_identity=options.normalization == 'identity'
-        )
+        plan.config = apply_options(plan.config, options, source)
+    _plan_pipeline(request, view, plan, layout, options, source, problems)
+    config = plan.config
     with problems.collecting():
         plan.features = build_feature_map(
             image_features=config.image_features,
             state_dim=config.state_dim,
+            state_exact=plan.pipeline is not None and plan.pipeline.state_width is not None,
+            least_state=plan.pipeline.least_state if plan.pipeline is not None else 1,
             profile=request.profile,
-            renames={**plan.processing.rename_map, **options.image_key_map},
+            renames={
+                **(plan.processing.rename_map if plan.processing else {}),
+                **options.image_key_map,
+            },
             optional_cameras=options.optional_cameras,
             default_prompt=options.default_prompt,
             source=f'{request.model}: observation keys',
@@ -128,6 +125,81 @@ def make_plan(
     with problems.collecting():
         _plan_tokenizer(request, view, plan, config, options, problems, fetch)
     return plan
+
+
+def _read_config(
+    view: CheckpointView, layout: layouts.Layout, options: Pi0Options | None, family: Family
+) -> Pi0Config:
+    if layout is layouts.OPENPI_PYTORCH:
+        config = read_openpi_config(view, options)
+    else:
+        keys = options.image_feature_keys if options else None
+        config = read_config(view.located.directory, keys)
+    if config.family != family:
+        raise CheckpointError(
+            f'{view.model} is a {config.family} checkpoint, asked for as {family}',
+            expected=f'a {family} checkpoint',
+            remedy=f'use policy {config.family}, or leave the policy file out',
+        )
+    return config
+
+
+def _plan_pipeline(
+    request: LoadRequest,
+    view: CheckpointView,
+    plan: Plan,
+    layout: layouts.Layout,
+    options: Pi0Options,
+    source: str,
+    problems: Problems,
+) -> None:
+    config = plan.config
+    assert config is not None
+    if options.truncate_prompt and config.family == 'pi05':
+        problems.add(
+            ConfigurationError(
+                source,
+                [
+                    'truncate_prompt is true, but the text of π0.5 ends with the state, which a '
+                    'cut would lose; remove the line'
+                ],
+            )
+        )
+    if layout is layouts.OPENPI_PYTORCH:
+        plan.processing, plan.pipeline = read_openpi_pipeline(
+            view, config, options, source, request.profile, problems
+        )
+        return
+    directory = view.located.directory
+    plan.processing = read_processing(directory, config, problems)
+    # LeRobot pads and cuts to what the processor says, whatever config.json says.
+    length = plan.processing.max_length or config.tokenizer_max_length
+    plan.config = config = replace(config, tokenizer_max_length=length)
+    plan.pipeline = lerobot_pipeline(directory, plan.processing, config, options, source, problems)
+    if plan.pipeline is not None:
+        with problems.collecting():
+            _same_delta_mask(request, plan.pipeline)
+
+
+def _same_delta_mask(request: LoadRequest, pipeline: Pipeline) -> None:
+    """Refuse a robot file that says otherwise than a checkpoint which says it itself."""
+    profile = request.profile
+    if profile is None or not profile.delta_mask:
+        return
+    columns = profile.crop_columns or pipeline.action_dim
+    theirs, ours = (
+        [index < len(mask) and mask[index] for index in range(columns)]
+        for mask in (pipeline.delta_mask, profile.delta_mask)
+    )
+    if theirs != ours:
+        raise ConfigurationError(
+            f'{request.model}: robot file',
+            [
+                f'profile.delta_mask is {ours}, but the files of this checkpoint say {theirs}; a '
+                'LeRobot checkpoint says itself which actions are differences from the state: '
+                'remove the line'
+            ],
+        )
 
 
 def _spec(
@@ -147,6 +219,7 @@ def _spec(
         camera_slots=config.image_slots,
         horizon=horizon,
         action_dim=action_dim,
+        supports_rtc=True,
     )
     action_space = profile.action_space if profile is not None else ''
     declared: dict[str, Any] | None = options.policy_server_config
@@ -156,7 +229,7 @@ def _spec(
         action_space = str(declared.get('action_space', ''))
     names = plan.processing.action_names if plan.processing is not None else ()
     return PolicySpec(
-        name='pi0',
+        name=config.family,
         model=request.model,
         revision=view.located.revision,
         default_prompt=options.default_prompt or '',
@@ -183,7 +256,11 @@ def _plan_tokenizer(
 ) -> None:
     try:
         tokenizer, plan.tokenizer = load_tokenizer(
-            options.tokenizer, view.located, policy_file=request.options_source, fetch=fetch
+            options.tokenizer,
+            view.located,
+            fallback=plan.processing.tokenizer_name if plan.processing else None,
+            policy_file=request.options_source,
+            fetch=fetch,
         )
     except TokenizerElsewhere as error:
         plan.tokenizer = f'{error.what} on the hub, fetched when the policy is loaded'

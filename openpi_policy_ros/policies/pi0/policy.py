@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""π0 as a policy: one observation in, one chunk of actions out."""
+"""π0 and π0.5 as a policy: one observation in, one chunk of actions out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,39 +19,56 @@ from openpi_policy_ros.errors import InvalidObservation, InvalidOutput
 from openpi_policy_ros.policies.base import (
     ACTIONS,
     ActionChunk,
+    FloatArray,
     InferenceRequest,
     InferenceResult,
     Policy,
     PolicySpec,
-    RtcPrefix,
     SessionKey,
 )
 from openpi_policy_ros.policies.feature_map import FeatureMap
 from openpi_policy_ros.policies.observation import ObservationReader
 from openpi_policy_ros.policies.pi0 import sampler
 from openpi_policy_ros.policies.pi0.config import MAX_STEPS, Pi0Config
-from openpi_policy_ros.policies.pi0.model import Pi0Model
+from openpi_policy_ros.policies.pi0.model import PiModel
+from openpi_policy_ros.policies.pi0.pipeline import Pipeline
 from openpi_policy_ros.policies.pi0.preprocess import preprocess_image
+from openpi_policy_ros.policies.pi0.prompt import make_prompt
+from openpi_policy_ros.policies.pi0.rtc import make_guidance
 from openpi_policy_ros.policies.pi0.sampler import Guidance
 from openpi_policy_ros.policies.pi0.tokenizer import PromptTokenizer
 
-_TIME_TABLES = 8
+_TIME_TABLES, _LARGEST_TABLE = 8, 32 * 2**20
+"""Tables kept, and bytes of the largest: a client may ask for any number of steps."""
 
 
 @dataclass(frozen=True)
-class _Inputs:
-    """One request, ready for the network."""
+class Inputs:
+    """One request, ready for the network.
+
+    ``raw_state`` is what the observation held, ``state`` what the network sees of it: None where it
+    is in the text.
+    """
 
     images: Tensor
     tokens: Tensor
-    state: Tensor
+    raw_state: FloatArray
+    state: Tensor | None
     noise: Tensor
     steps: int
     guidance: Guidance | None
 
 
 class Pi0Policy(Policy):
-    """A π0 checkpoint on one device.
+    """A π0 or π0.5 checkpoint on one device.
+
+    Args:
+        spec: what it says of itself.
+        config: the checkpoint's sizes and settings.
+        model: the network with its weights.
+        prompts: encodes instructions.
+        feature_map: which observation key carries which input.
+        pipeline: what happens around the network.
 
     Attributes:
         model: the network with its weights.
@@ -63,18 +81,21 @@ class Pi0Policy(Policy):
         self,
         spec: PolicySpec,
         config: Pi0Config,
-        model: Pi0Model,
+        model: PiModel,
         prompts: PromptTokenizer,
         feature_map: FeatureMap,
-        legacy_padding: bool = False,
+        pipeline: Pipeline,
     ) -> None:
+        width = pipeline.state_width
+        if width is not None and (width, True) != (feature_map.state_dim, feature_map.state_exact):
+            raise ValueError(f'a state of {width} numbers is normalised, other widths let through')
         self._spec = spec
         self._config = config
         self.model = model
         self.prompts = prompts
         self._map = feature_map
         self._reader = ObservationReader(feature_map)
-        self._legacy_padding = legacy_padding
+        self._pipeline = pipeline
         self._time_tables: dict[int, Tensor] = {}
         self.draw_noise: Callable[[int | None], Tensor] = Noise(
             (config.chunk_size, config.max_action_dim)
@@ -106,11 +127,9 @@ class Pi0Policy(Policy):
         pixels = rng.integers(0, 256, (480, 640, 3), dtype=np.uint8)
         image = pixels if self._map.layout == 'HWC' else pixels.transpose(2, 0, 1)
         observation: dict[str, Any] = dict.fromkeys(camera_keys, image)
-        parts = self._map.state.wire_keys
-        dims = self._map.state_dims or (None,) * len(parts)
-        for key, count in zip(parts, dims, strict=True):
-            observation[key] = np.zeros(count or 1, np.float32)
-        observation[self._map.prompt_key] = self._map.default_prompt or 'warm up'
+        observation |= self.example_state()
+        # Short: what a model adds to the text, the state even, must fit beside it.
+        observation[self._map.prompt_key] = self._map.default_prompt or 'go'
         result = self._answer(
             InferenceRequest(observation, SessionKey('warm-up', 'warm-up'), seed=0)
         )
@@ -122,6 +141,22 @@ class Pi0Policy(Policy):
                 expected='finite actions',
                 remedy='the weights are damaged: copy or download the checkpoint again',
             )
+
+    def example_state(self) -> dict[str, FloatArray]:
+        """Return a state of a width that is accepted, spread over the robot's keys.
+
+        With statistics it is the middle of the training data: far from there, a network may answer
+        anything.
+        """
+        keys = self._map.state.wire_keys
+        dims = self._map.state_dims or (None,) * len(keys)
+        counts = [1 if count is None else count for count in dims]
+        least = self._map.state_dim if self._map.state_exact else self._map.least_state
+        if None in dims:
+            counts[dims.index(None)] += max(least - sum(counts), 0)
+        state = self._pipeline.state.unnormalize(np.zeros(sum(counts), np.float32))
+        ends = np.cumsum(counts)
+        return {key: state[end - n : end] for key, n, end in zip(keys, counts, ends, strict=True)}
 
     def infer(self, requests: Sequence[InferenceRequest]) -> list[InferenceResult]:
         """Answer each request in turn; see ``Policy.infer``.
@@ -143,7 +178,7 @@ class Pi0Policy(Policy):
         clock = _Clock(self.model.device)
         try:
             with clock.stage('preprocess'):
-                inputs = self._prepare(request)
+                inputs = self.prepare(request)
         except InvalidObservation as error:
             # The traceback would keep the whole observation alive as long as the error.
             return error.with_traceback(None)
@@ -151,7 +186,9 @@ class Pi0Policy(Policy):
             image_tokens = self.model.embed_images(inputs.images)
         with clock.stage('prefix'):
             prefix = self.model.embed_prefix(image_tokens, inputs.tokens)
-            position = self.model.append_state(inputs.state, self.model.prefill(prefix))
+            position = self.model.prefill(prefix)
+            if inputs.state is not None:
+                position = self.model.append_state(inputs.state, position)
         with clock.stage('denoise'):
             table = self._time_table(inputs.steps)
             chunk = sampler.denoise(
@@ -163,14 +200,19 @@ class Pi0Policy(Policy):
             model_actions = chunk.cpu().numpy()
         timing = clock.milliseconds()
         timing['model'] = timing['vision'] + timing['prefix'] + timing['denoise']
-        actions = model_actions[: self._spec.horizon, : self._spec.action_dim]
+        # What overflows is no number, which the engine refuses by name.
+        with np.errstate(over='ignore', invalid='ignore'):
+            actions = self._pipeline.robot_actions(model_actions, inputs.raw_state)
+        actions = actions[: self._spec.horizon, : self._spec.action_dim]
         return ActionChunk(
-            outputs={ACTIONS: np.ascontiguousarray(actions)},
+            # Without statistics the rows are the model's own, which the caller may keep.
+            outputs={ACTIONS: np.array(actions, order='C')},
             model_actions=model_actions,
             timing_ms=timing,
+            state=inputs.raw_state,
         )
 
-    def _prepare(self, request: InferenceRequest) -> _Inputs:
+    def prepare(self, request: InferenceRequest) -> Inputs:
         """Return the network's inputs for a request.
 
         Raises:
@@ -180,77 +222,70 @@ class Pi0Policy(Policy):
         config, device = self._config, self.model.device
         steps = request.num_inference_steps
         steps = config.num_inference_steps if steps is None else _checked_steps(steps)
-        guidance = self._guidance(request.rtc) if request.rtc is not None else None
         noise = self.draw_noise(_checked_seed(request.seed)).to(device)
         features = self._reader.read(request.observation)
-        tokens = self.prompts.encode(features.prompt, self._map.prompt_key)
+        raw_state = features.state
+        guidance = None
+        if request.rtc is not None:
+            guidance = make_guidance(
+                request.rtc, raw_state, self._pipeline, config, self._spec, device
+            )
+        state = self._normalized(raw_state)
+        prompt = make_prompt(
+            self._pipeline.prompt, features.prompt, self._pipeline.text_state(state)
+        )
+        tokens = self.prompts.encode(prompt, self._map.prompt_key)
         images = [
             preprocess_image(
                 feature,
                 image,
                 config.image_resolution,
                 device,
-                legacy_padding=self._legacy_padding,
+                legacy_padding=self._pipeline.legacy_padding,
+                antialias=self._pipeline.antialias,
             )
             for feature, image in features.images.items()
         ]
-        state = torch.zeros(config.max_state_dim)
-        state[: features.state.size] = torch.from_numpy(features.state)
-        return _Inputs(
+        token = None
+        if self._pipeline.state_token:
+            padded = np.zeros(config.max_state_dim, np.float32)
+            padded[: state.size] = state
+            token = torch.from_numpy(padded).to(device)
+        return Inputs(
             images=torch.stack(images),
             tokens=torch.tensor(tokens, device=device),
-            state=state.to(device),
+            raw_state=raw_state,
+            state=token,
             noise=noise,
             steps=steps,
             guidance=guidance,
         )
 
-    def _guidance(self, rtc: RtcPrefix) -> Guidance | None:
-        config = self._config
-        leftover = np.asarray(rtc.leftover)
-        widths = {config.max_action_dim, config.action_dim}
-        if (
-            leftover.ndim != 2
-            or leftover.shape[1] not in widths
-            or leftover.shape[0] > config.chunk_size
-            or leftover.dtype.kind != 'f'
-        ):
+    def _normalized(self, state: FloatArray) -> npt.NDArray[Any]:
+        """Return a raw state in the model's units, [S], in the precision of the statistics."""
+        with np.errstate(over='ignore'):
+            normalized = self._pipeline.state.normalize(state)
+            bad = np.flatnonzero(~np.isfinite(normalized.astype(np.float32)))
+        if bad.size:
+            index = int(bad[0])
             raise InvalidObservation(
-                'rtc.leftover',
-                f'has shape {list(leftover.shape)} and dtype {leftover.dtype}',
-                expected=f'float [T, {" or ".join(map(str, sorted(widths)))}] with T at most '
-                f'{config.chunk_size}',
-                remedy='pass the rows of the last chunk in model space that were not executed',
+                self._map.state_parts[0][0],
+                f'number {index} of the state is {state[index]:g}, which is no float32 any more '
+                'once it is normalised',
+                expected='a state like those of the training data',
+                remedy='check its unit, and the statistics of the checkpoint for a spread near 0',
             )
-        if not np.isfinite(leftover).all():
-            raise InvalidObservation(
-                'rtc.leftover',
-                'holds NaN or infinity',
-                expected='finite model-space actions',
-                remedy='drop the previous chunk and call without real-time chunking',
-            )
-        horizon = rtc.execution_horizon
-        if rtc.inference_delay < 0 or (horizon is not None and horizon < 1):
-            raise InvalidObservation(
-                'rtc',
-                f'inference_delay is {rtc.inference_delay}, execution_horizon is {horizon}',
-                expected='a delay of at least 0 and a horizon of at least 1 step',
-                remedy='measure the delay in action steps',
-            )
-        return sampler.make_guidance(
-            torch.from_numpy(leftover.astype(np.float32)).to(self.model.device),
-            rtc.inference_delay,
-            horizon,
-            config.rtc,
-            (config.chunk_size, config.max_action_dim),
-        )
+        return normalized
 
     def _time_table(self, steps: int) -> Tensor:
-        if steps not in self._time_tables:
+        if steps in self._time_tables:
+            return self._time_tables[steps]
+        table = self.model.time_table(sampler.times(steps))
+        if table.nbytes <= _LARGEST_TABLE:
             if len(self._time_tables) >= _TIME_TABLES:
                 self._time_tables.clear()
-            self._time_tables[steps] = self.model.time_table(sampler.times(steps))
-        return self._time_tables[steps]
+            self._time_tables[steps] = table
+        return table
 
 
 class Noise:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -30,11 +32,12 @@ def preprocess_image(
     device: torch.device,
     *,
     legacy_padding: bool = False,
+    antialias: bool = False,
 ) -> Tensor:
     """Return the image letterboxed to ``target``, float32 [3, height, width] in −1..1.
 
-    Plain bilinear interpolation without antialiasing, then centred bars of −1 whose odd pixel lies
-    right or at the bottom.
+    Bilinear interpolation, then centred bars of −1 whose odd pixel lies right or at the bottom. An
+    image that fits already is not scaled.
 
     Args:
         name: of the image, for messages.
@@ -42,6 +45,9 @@ def preprocess_image(
         target: (height, width).
         device: where to compute.
         legacy_padding: bars of −3, as LeRobot up to 0.4.4 drew them.
+        antialias: scale down with a filter as wide as the scale asks for, and a uint8 image to
+            whole numbers, as openpi does with PIL (no value differs by more than 1/255); False =
+            four neighbours, as LeRobot does.
 
     Raises:
         InvalidObservation: so narrow that nothing would be left of it.
@@ -56,6 +62,11 @@ def preprocess_image(
             expected=f'an aspect ratio that leaves something inside {target[0]}x{target[1]}',
             remedy='send the camera image itself, not a row or a column of it',
         )
+    scaled = (height, width) != image.shape[:2]
+    if scaled and antialias and image.dtype == np.uint8:
+        # On the CPU, whatever the device: only there torch filters whole numbers, and only they
+        # come out as PIL's do.
+        image, scaled = _filtered(image, (height, width)), False
     # torch cannot wrap read-only arrays or negative strides, which network buffers and colour flips
     # are. On a CPU the conversion to float reads them itself, so that their bytes are never
     # copied; to a GPU the bytes go as they are, a quarter of what floats would be.
@@ -64,10 +75,20 @@ def preprocess_image(
     planes = pixels.permute(2, 0, 1)[None].to(torch.float32)
     if image.dtype == np.uint8:
         planes.div_(255.0)
-    if (height, width) != image.shape[:2]:
-        planes = F.interpolate(planes, (height, width), mode='bilinear', align_corners=False)
+    if scaled:
+        planes = F.interpolate(
+            planes, (height, width), mode='bilinear', align_corners=False, antialias=antialias
+        )
     planes = planes.clamp(0.0, 1.0)
     top, left = (target[0] - height) // 2, (target[1] - width) // 2
     padding = (left, target[1] - width - left, top, target[0] - height - top)
     planes = F.pad(planes, padding, value=-1.0 if legacy_padding else 0.0)
     return (planes * 2.0 - 1.0)[0]
+
+
+def _filtered(image: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Return uint8 [H, W, 3] scaled to ``size``, rounded after each direction as PIL does."""
+    pixels = torch.from_numpy(np.array(image, order='C', copy=True)).permute(2, 0, 1)[None]
+    planes = F.interpolate(pixels, size, mode='bilinear', align_corners=False, antialias=True)
+    scaled: npt.NDArray[np.uint8] = planes[0].permute(1, 2, 0).numpy()
+    return scaled

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 from openpi_policy_ros.policies.checkpoint_view import CheckpointView
+from openpi_policy_ros.policies.pi0.config import Family
 from openpi_policy_ros.policies.pi0.layout import tensors
 from openpi_policy_ros.policies.pi0.plan import make_plan
 from openpi_policy_ros.policies.problems import Problems
@@ -14,15 +15,21 @@ from openpi_policy_ros.policies.registry import LoadRequest
 from openpi_policy_ros.policies.report import PolicyReport
 
 
-def inspect(request: LoadRequest, view: CheckpointView) -> PolicyReport:
+def inspect(request: LoadRequest, view: CheckpointView, family: Family) -> PolicyReport:
     """Return what ``load`` would make of a checkpoint, and all that it would refuse."""
     report = PolicyReport(Problems())
-    plan = make_plan(request, view, report.problems, fetch=False)
+    plan = make_plan(request, view, report.problems, family, fetch=False)
     report.features, report.spec, report.tokenizer = plan.features, plan.spec, plan.tokenizer
     if plan.processing is not None:
         report.processors = tuple(plan.processing.steps)
         report.normalisation = {kind: mode for _, kind, mode in plan.processing.modes}
         report.statistics = tuple(sorted(set(plan.processing.statistics)))
+    pipeline = plan.pipeline
+    if pipeline is not None:
+        report.state_exact = pipeline.state_width is not None
+        report.delta_mask = pipeline.delta_mask if pipeline.relative else ()
+        report.prompt_text = pipeline.prompt.value
+        report.antialias = pipeline.antialias
     config = plan.config
     if config is not None:
         report.image_resolution = config.image_resolution

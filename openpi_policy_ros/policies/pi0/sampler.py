@@ -26,7 +26,7 @@ class Guidance:
 
     Attributes:
         previous: leftover of the old chunk, zero-padded, float32 [chunk_size, max_action_dim].
-        weights: how much each row is pulled, float32 [chunk_size, 1].
+        weights: how much each number is pulled, float32 [chunk_size, max_action_dim].
         max_weight: bound on the guidance.
 
     """
@@ -59,6 +59,8 @@ def make_guidance(
     horizon: int | None,
     settings: RtcSettings,
     shape: tuple[int, int],
+    *,
+    columns: int | None = None,
 ) -> Guidance | None:
     """Return the guidance for a call, or None where nothing is left of the previous chunk.
 
@@ -68,16 +70,19 @@ def make_guidance(
         horizon: rows to guide; None = the configured number. Never more than T.
         settings: schedule and bound.
         shape: (chunk_size, max_action_dim).
+        columns: how many are pulled; the rest is free. None = all, those beyond D towards 0.
 
     """
-    rows, columns = leftover.shape
+    rows, width = leftover.shape
     if rows == 0:
         return None
     horizon = min(settings.execution_horizon if horizon is None else horizon, rows)
     previous = leftover.new_zeros(shape)
-    previous[:rows, :columns] = leftover
-    weights = prefix_weights(settings.schedule, min(delay, horizon), horizon, shape[0])
-    return Guidance(previous, weights[:, None].to(leftover.device), settings.max_guidance_weight)
+    previous[:rows, :width] = leftover
+    per_row = prefix_weights(settings.schedule, min(delay, horizon), horizon, shape[0])
+    weights = leftover.new_zeros(shape)
+    weights[:, :columns] = per_row[:, None].to(leftover.device)
+    return Guidance(previous, weights, settings.max_guidance_weight)
 
 
 def prefix_weights(schedule: Schedule, delay: int, horizon: int, rows: int) -> Tensor:
