@@ -9,8 +9,6 @@ means none.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +16,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from openpi_policy_ros.configuration import files
+from openpi_policy_ros.configuration.execution import (
+    Execution,
+    Limits,
+    Output,
+    Safety,
+    limit_problems,
+    output_problems,
+)
+from openpi_policy_ros.configuration.names import list_problems, listed, ros_name
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.errors import ConfigurationError
 
@@ -26,9 +33,6 @@ STATE_FEATURES = ('observation.state', 'state')
 """The proprioceptive state's feature, and its short name."""
 CONTROL_KEYS = frozenset(('endpoint', 'session_id', 'seed', 'sampling_params'))
 """Keys of a request that the server consumes."""
-_PART = '(?:[A-Za-z_]|{[a-z]+})(?:[A-Za-z0-9_]|{[a-z]+})*'
-_TOPIC = re.compile(f'(?:~?/)?{_PART}(?:/{_PART})*')
-"""A name as ROS takes it for a topic."""
 
 
 class Profile(Section):
@@ -196,12 +200,7 @@ class Camera(Section):
     @field_validator('topic')
     @classmethod
     def _named_as_ros_does(cls, topic: str) -> str:
-        if not _TOPIC.fullmatch(topic):
-            raise ValueError(
-                f'{topic!r} is no topic name; expected letters, digits and _ between single '
-                'slashes, no part beginning with a digit, e.g. wrist/image_raw'
-            )
-        return topic
+        return ros_name(topic)
 
 
 class Joints(Section):
@@ -299,35 +298,42 @@ class Timing(Section):
     )
 
 
-def _listed(camera: str, info: ValidationInfo) -> str:
-    """Refuse a camera that camera_names lacks beside what its group lacks: it may be a typo."""
-    names = info.data.get('camera_names')
-    if names is not None and camera not in names:
-        close = difflib.get_close_matches(camera, names, n=1)
-        hint = f', did you mean {close[0]!r}?' if close else ''
-        raise ValueError(f'{camera!r} is not listed in camera_names{hint}')
-    return camera
+def _camera(name: str, info: ValidationInfo) -> str:
+    return listed(name, info.data.get('camera_names'), 'camera_names')
+
+
+def _output(name: str, info: ValidationInfo) -> str:
+    return listed(name, info.data.get('output_names'), 'output_names')
 
 
 class RobotConfig(Section):
-    """One robot: profile for every door, cameras, joints and timing for the ROS door."""
+    """One robot: profile for every door; all else is for the ROS door."""
 
     profile: Profile = Field(default_factory=Profile)
     camera_names: list[str] = Field(
         default_factory=list, description='Cameras to subscribe; each has cameras.<name>.*.'
     )
-    cameras: dict[Annotated[str, AfterValidator(_listed)], Camera] = Field(default_factory=dict)
+    cameras: dict[Annotated[str, AfterValidator(_camera)], Camera] = Field(default_factory=dict)
     joints: Joints = Field(default_factory=Joints)
     timing: Timing = Field(default_factory=Timing)
+    output_names: list[str] = Field(
+        default_factory=list,
+        description='Controllers to command; each has outputs.<name>.*. Absent: nothing moves.',
+    )
+    outputs: dict[Annotated[str, AfterValidator(_output)], Output] = Field(default_factory=dict)
+    limits: Limits = Field(default_factory=Limits)
+    execution: Execution = Field(default_factory=Execution)
+    safety: Safety = Field(default_factory=Safety)
 
     @model_validator(mode='after')
-    def _cameras_named(self) -> RobotConfig:
-        if len(set(self.camera_names)) != len(self.camera_names):
-            raise ValueError(f'camera_names are not unique: {self.camera_names}')
-        missing = [name for name in self.camera_names if name not in self.cameras]
-        problems = []
-        if missing:
-            problems.append(f'camera_names without a cameras.<name> group: {missing}')
+    def _fits_together(self) -> RobotConfig:
+        problems = [*self._sensor_problems(), *self._output_problems()]
+        if problems:
+            raise ValueError('; '.join(problems))
+        return self
+
+    def _sensor_problems(self) -> list[str]:
+        problems = list_problems(self.camera_names, self.cameras, 'camera_names')
         keys = [camera.key for camera in self.cameras.values()]
         keys += dict.fromkeys(key for key in self.joints.keys if key)
         keys.append(self.profile.prompt_key)
@@ -344,9 +350,19 @@ class RobotConfig(Section):
                     f'profile.state_dims says {dims} for {key!r}, but joints.keys gives it '
                     f'{counts[key]} joints'
                 )
-        if problems:
-            raise ValueError('; '.join(problems))
-        return self
+        return problems
+
+    def _output_problems(self) -> list[str]:
+        problems = list_problems(self.output_names, self.outputs, 'output_names')
+        columns = dict(zip(self.joints.names, self.joints.action_indices, strict=False))
+        problems += output_problems(self.outputs, self.joints.names, columns)
+        problems += limit_problems(self.limits, self.joints.names)
+        if self.outputs and self.timing.action_rate is None:
+            problems.append(
+                'timing.action_rate: required with outputs, to time the actions (the rate of the '
+                "policy's training data, e.g. 15.0 for DROID)"
+            )
+        return problems
 
 
 def split_arrow(entry: str) -> list[str]:

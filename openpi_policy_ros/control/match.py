@@ -8,19 +8,25 @@ import difflib
 from collections.abc import Sequence
 
 from openpi_policy_ros.configuration.robot import RobotConfig
+from openpi_policy_ros.control.axes import axes_problems
 from openpi_policy_ros.control.chunk import why_no_trajectory
 from openpi_policy_ros.control.joints import JointMap
 from openpi_policy_ros.policies.base import PolicySpec
 
 
 def robot_problems(robot: RobotConfig, spec: PolicySpec) -> list[str]:
-    """Return everything in which this robot's cameras and joints do not fit the policy.
+    """Return everything in which this robot's sensors and outputs do not fit the policy.
 
     A robot without cameras and joints has no door to the policy and no problem.
     """
     if not robot.camera_names and not robot.joints.names:
         return []
-    return [*_camera_problems(robot, spec), *_state_problems(robot, spec), *_action(robot, spec)]
+    return [
+        *_camera_problems(robot, spec),
+        *_state_problems(robot, spec),
+        *_action(robot, spec),
+        *axes_problems(robot, spec),
+    ]
 
 
 def _camera_problems(robot: RobotConfig, spec: PolicySpec) -> list[str]:

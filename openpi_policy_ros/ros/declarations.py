@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +58,12 @@ class Declaration:
     constraints: str = ''
 
 
-def declarations(camera_names: Sequence[str]) -> dict[str, Declaration]:
-    """Return every parameter of a node with these cameras, by dotted name."""
-    return {one.name: one for one in _walk(NodeConfig, '', camera_names)}
+def declarations(
+    camera_names: Sequence[str], output_names: Sequence[str] = ()
+) -> dict[str, Declaration]:
+    """Return every parameter of a node with these cameras and outputs, by dotted name."""
+    groups = {'cameras': camera_names, 'outputs': output_names}
+    return {one.name: one for one in _walk(NodeConfig, '', groups)}
 
 
 def free_form(name: str) -> Declaration | None:
@@ -80,17 +83,19 @@ def free_form(name: str) -> Declaration | None:
     return Declaration(name, Kind.ANY, None, info.description or '')
 
 
-def _walk(section: type[Section], prefix: str, cameras: Sequence[str]) -> Iterator[Declaration]:
+def _walk(
+    section: type[Section], prefix: str, groups: Mapping[str, Sequence[str]]
+) -> Iterator[Declaration]:
     for key, info in section.model_fields.items():
         name = f'{prefix}{key}'
         annotation = _required(info.annotation)
         if isinstance(annotation, type) and issubclass(annotation, Section):
-            yield from _walk(annotation, f'{name}.', cameras)
+            yield from _walk(annotation, f'{name}.', groups)
         elif typing.get_origin(annotation) is dict:
             inner = typing.get_args(annotation)[1]
             if isinstance(inner, type) and issubclass(inner, Section):
-                for camera in cameras:
-                    yield from _walk(inner, f'{name}.{camera}.', cameras)
+                for member in groups[name]:
+                    yield from _walk(inner, f'{name}.{member}.', groups)
         else:
             yield _declare(name, annotation, info)
 

@@ -48,7 +48,7 @@ class ParameterBook:
             for name, parameter in node._parameter_overrides.items()
             if name not in FOREIGN
         }
-        known = declarations(_camera_names(overrides))
+        known = _known(overrides)
         self._explicit: dict[str, Any] = {
             name: None if _is_null(value, known.get(name)) else value
             for name, value in overrides.items()
@@ -104,7 +104,7 @@ class ParameterBook:
         except ConfigurationError:
             # Told when the node is configured; what the user set is declared meanwhile.
             wanted = dict(self._explicit)
-        known = declarations(_camera_names(wanted))
+        known = _known(wanted)
         self._declaring = True
         try:
             for name, one in known.items():
@@ -197,12 +197,19 @@ def _is_null(value: Any, one: Declaration | None) -> bool:
     return value == 'null' and one is not None and one.kind is not Kind.STRING
 
 
-def _camera_names(values: Mapping[str, Any]) -> list[str]:
-    """Return the cameras named, or described, as far as they can be told."""
-    named = values.get('camera_names')
+def _known(values: Mapping[str, Any]) -> dict[str, Declaration]:
+    """Return every parameter of a node that these values tell of, by dotted name."""
+    return declarations(
+        _members(values, 'camera_names', 'cameras'), _members(values, 'output_names', 'outputs')
+    )
+
+
+def _members(values: Mapping[str, Any], listing: str, group: str) -> list[str]:
+    """Return the cameras or outputs named, or described, as far as they can be told."""
+    named = values.get(listing)
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     for name in values:
         parts = name.split('.')
-        if parts[0] == 'cameras' and len(parts) > 2 and parts[1] not in names:
+        if parts[0] == group and len(parts) > 2 and parts[1] not in names:
             names.append(parts[1])
     return names

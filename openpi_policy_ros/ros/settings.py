@@ -127,14 +127,15 @@ def effective_parameters(explicit: Mapping[str, Any]) -> dict[str, Any]:
             [f'{key}: is a parameter of the node, not of a robot; set it there' for key in foreign],
         )
     defaults = dict(flatten(values))
-    if 'camera_names' in explicit and isinstance(explicit['camera_names'] or [], list):
-        # Naming fewer cameras, or none, switches the file's others off.
-        wanted = [f'cameras.{name}.' for name in explicit['camera_names'] or []]
-        defaults = {
-            name: value
-            for name, value in defaults.items()
-            if not name.startswith('cameras.') or name.startswith(tuple(wanted))
-        }
+    for listing, group in (('camera_names', 'cameras.'), ('output_names', 'outputs.')):
+        if listing in explicit and isinstance(explicit[listing] or [], list):
+            # Naming fewer cameras or outputs, or none, switches the file's others off.
+            wanted = tuple(f'{group}{name}.' for name in explicit[listing] or [])
+            defaults = {
+                name: value
+                for name, value in defaults.items()
+                if not name.startswith(group) or name.startswith(wanted)
+            }
     return _without_none({**defaults, **explicit})
 
 

@@ -179,7 +179,7 @@ def camera(key: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ('names', 'cameras', 'named'),
     [
-        (['wrist'], {}, r"without a cameras.<name> group: \['wrist'\]"),
+        (['wrist'], {}, r"without a group cameras.<name>: \['wrist'\]"),
         ([], {'wrist': camera('a')}, r"cameras.wrist: 'wrist' is not listed in camera_names$"),
         (
             ['wrist'],

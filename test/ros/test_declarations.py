@@ -41,6 +41,26 @@ def test_types_ranges_and_choices_are_those_of_the_schema() -> None:
     assert known['autostart'].kind is Kind.BOOL
 
 
+def test_every_output_is_declared_under_its_own_name() -> None:
+    known = declarations([], ['arm', 'hand'])
+    kind = known['outputs.arm.type']
+    assert (kind.kind, kind.default) == (Kind.STRING, None)
+    assert kind.constraints == 'one of trajectory, array, gripper'
+    assert known['outputs.hand.action_indices'].kind is Kind.INTEGER_ARRAY
+    assert (known['outputs.hand.open'].kind, known['outputs.hand.open'].default) == (
+        Kind.DOUBLE,
+        None,
+    )
+    assert known['outputs.arm.hysteresis'].minimum == 0.0
+    assert known['limits.position_min'].kind is Kind.DOUBLE_ARRAY
+    assert known['execution.open_loop_steps'].kind is Kind.INTEGER
+    assert (known['safety.velocity_scale'].default, known['safety.velocity_scale'].maximum) == (
+        0.5,
+        1.0,
+    )
+    assert not [name for name in declarations(['w']) if name.startswith('outputs.')]
+
+
 def test_only_keys_inside_a_free_group_are_free() -> None:
     handshake = free_form('profile.policy_server_config.n_external_cameras')
     assert handshake is not None

@@ -59,6 +59,26 @@ def test_naming_fewer_cameras_switches_the_files_others_off() -> None:
     assert not config.cameras
 
 
+def test_naming_fewer_outputs_switches_the_files_others_off(tmp_path: Path) -> None:
+    path = tmp_path / 'robot.yaml'
+    path.write_text(
+        """/**:
+  ros__parameters:
+    joints: {names: [a, b], keys: [state]}
+    timing: {action_rate: 10.0}
+    output_names: [left, right]
+    outputs:
+      left: {type: array, topic: left, joints: [a], action_indices: [0]}
+      right: {type: array, topic: right, joints: [b], action_indices: [1]}
+""",
+        encoding='utf-8',
+    )
+    told = {**MODEL, 'robot': str(path)}
+    assert list(validate_parameters(told).outputs) == ['left', 'right']
+    assert list(validate_parameters({**told, 'output_names': ['right']}).outputs) == ['right']
+    assert not validate_parameters({**told, 'output_names': None}).outputs
+
+
 def test_a_robot_may_come_as_parameters_alone() -> None:
     parameters = effective_parameters({'robot': 'droid'})
     del parameters['robot']
