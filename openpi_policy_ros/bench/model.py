@@ -117,7 +117,7 @@ def _compare(
     policy: Any, naive: Any, cameras: int, steps: int | None, rounds: int
 ) -> dict[str, Any]:
     """Return stages and ratio for one number of cameras."""
-    observation = _observation(policy, cameras)
+    observation = example_observation(policy, cameras)
     steps = steps if steps is not None else policy.model.config.num_inference_steps
     ours: list[dict[str, float]] = []
     rival: list[float] = []
@@ -158,7 +158,8 @@ def _compare(
     return result
 
 
-def _observation(policy: Any, cameras: int) -> dict[str, Any]:
+def example_observation(policy: Any, cameras: int) -> dict[str, Any]:
+    """Return so many images uint8 [480, 640, 3], a state and a prompt."""
     rng = np.random.default_rng(0)
     spec = policy.spec
     observation: dict[str, Any] = {

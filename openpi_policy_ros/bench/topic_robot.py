@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot that only publishes: three 640×480 cameras and its joints, in a process of its own."""
+"""A robot in a process of its own: three 640×480 cameras, its joints, an ear for commands."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ JOINTS = tuple(f'joint_{number}' for number in range(1, 9))
 HEIGHT, WIDTH = 480, 640
 CAMERA_RATE, JOINT_RATE = 30.0, 100.0
 TICK = 1.0 / 300.0
+COMMANDS = 'arm/commands'
+"""Topic of the commands, one number for each joint."""
+SERVICE_TIMEOUT = 20.0
 
 
 def main() -> None:
     """Publish until the parent closes our input."""
     parser = argparse.ArgumentParser()
     parser.add_argument('transport', choices=('raw', 'jpeg'))
+    parser.add_argument('--node', help='of which to hear the commands, and to enable')
     options = parser.parse_args()
 
     import rclpy
@@ -65,15 +69,66 @@ def main() -> None:
                 published['joints'] += 1
             ending.wait(TICK)
 
-    thread = threading.Thread(target=publish, name='publish')
-    thread.start()
+    answers: dict[str, Any] = {'usage': lambda: {**published, **usage()}}
+    if options.node:
+        answers.update(_ear(node, options.node))
+    threads = [threading.Thread(target=publish, name='publish')]
+    if options.node:
+        threads.append(threading.Thread(target=_spin, args=(node, ending), name='hear'))
+    for thread in threads:
+        thread.start()
     try:
-        answer_commands({}, {'usage': lambda: {**published, **usage()}})
+        answer_commands({}, answers)
     finally:
         ending.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
         node.destroy_node()
         rclpy.try_shutdown()
+
+
+def _ear(node: Any, of: str) -> dict[str, Any]:
+    """Subscribe to the commands; return what the parent may ask."""
+    from std_msgs.msg import Float64MultiArray
+    from std_srvs.srv import SetBool
+
+    first: dict[float, int] = {}
+    count = 0
+
+    def heard(message: Any) -> None:
+        nonlocal count
+        # Before all else: this is when it came.
+        now = time.monotonic_ns()
+        count += 1
+        first.setdefault(round(message.data[0], 6), now)
+
+    node.create_subscription(Float64MultiArray, COMMANDS, heard, 10)
+    client = node.create_client(SetBool, f'/{of}/enable')
+
+    def enable() -> dict[str, Any]:
+        if not client.wait_for_service(timeout_sec=SERVICE_TIMEOUT):
+            return {'done': False, 'text': f'/{of}/enable is not there'}
+        answered = threading.Event()
+        future = client.call_async(SetBool.Request(data=True))
+        future.add_done_callback(lambda _: answered.set())
+        if not answered.wait(SERVICE_TIMEOUT):
+            return {'done': False, 'text': f'/{of}/enable does not answer'}
+        return {'done': future.result().success, 'text': future.result().message}
+
+    return {
+        'enable': enable,
+        'commands': lambda: {'count': count, 'first': list(first.items())},
+    }
+
+
+def _spin(node: Any, ending: threading.Event) -> None:
+    from rclpy.executors import SingleThreadedExecutor
+
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    while not ending.is_set():
+        executor.spin_once(timeout_sec=0.1)
+    executor.shutdown()
 
 
 def topic(camera: str) -> str:

@@ -99,7 +99,7 @@ def _measure(
     transport: str, model: str, env: Mapping[str, str], scratch: Path, seconds: float
 ) -> dict[str, Any]:
     robot, parameters = scratch / f'{transport}_robot.yaml', scratch / f'{transport}.yaml'
-    robot.write_text(_ros_file(robot_file(transport)), encoding='utf-8')
+    robot.write_text(ros_file(robot_file(transport)), encoding='utf-8')
     values = {
         'model': model,
         'robot': str(robot),
@@ -107,7 +107,7 @@ def _measure(
         'autostart': True,
         'default_prompt': 'pick up the red block',
     }
-    parameters.write_text(_ros_file(values), encoding='utf-8')
+    parameters.write_text(ros_file(values), encoding='utf-8')
     arguments = ['--ros-args', '--params-file', str(parameters)]
     with (
         Child('openpi_policy_ros.bench.topic_node', arguments, env) as node,
@@ -174,7 +174,8 @@ def robot_file(transport: str) -> dict[str, Any]:
     }
 
 
-def _ros_file(parameters: Mapping[str, Any]) -> str:
+def ros_file(parameters: Mapping[str, Any]) -> str:
+    """Return a file of parameters for every node."""
     return yaml.safe_dump({'/**': {'ros__parameters': dict(parameters)}})
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""``openpi-policy bench``: what a request, a chunk from topics, and the model cost here."""
+"""``openpi-policy bench``: what requests, topics, control and the model cost here."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ Measure on this machine, each part against its rival in the same run:
               server that decodes with openpi_client (needs openpi-client)
   topics      from inference trigger to published chunk beside the model, with three 640x480
               cameras at 30 Hz, raw and JPEG (needs rclpy)
+  control     how evenly the control thread ticks beside an inference, how fast a silent camera
+              stops the robot, starvation, steps between chunks, and (with rclpy) from topic to
+              command
   model       each stage of a π0 chunk, against the reference algorithm on the same weights
 
 Without --only, a part whose needs are missing is left out with a word about it. Numbers of a busy
@@ -57,7 +60,7 @@ def add(commands: Any) -> None:
     parser = add_command(
         commands,
         'bench',
-        summary='measure transport, topics and model on this machine',
+        summary='measure transport, topics, control and model on this machine',
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
@@ -67,7 +70,7 @@ def add(commands: Any) -> None:
         type=_names,
         default=None,
         metavar='PART[,PART]',
-        help='transport, topics, model; default: all that can run here',
+        help='transport, topics, control, model; default: all that can run here',
     )
     parser.add_argument(
         '--json', type=Path, metavar='FILE', help='also write everything measured to FILE'
@@ -89,11 +92,14 @@ def add(commands: Any) -> None:
         default='keep',
         help="our server's setting of that name (default: keep)",
     )
-    topics = parser.add_argument_group('topics')
+    topics = parser.add_argument_group('topics and control')
     topics.add_argument(
-        '--seconds', type=_positive, default=20, help='seconds per transport (default: 20)'
+        '--seconds',
+        type=_positive,
+        default=20,
+        help='seconds per transport and per measurement of threads (default: 20)',
     )
-    model = parser.add_argument_group('model (and what the node runs in topics)')
+    model = parser.add_argument_group('model (and what runs in topics and control)')
     model.add_argument(
         '--model', help='a π0 checkpoint, a directory or hub id; default: make one of --size'
     )
@@ -143,11 +149,11 @@ def _positive(text: str) -> int:
     return number
 
 
-NAMES = ('transport', 'topics', 'model')
+NAMES = ('transport', 'topics', 'control', 'model')
 
 
 def _parts() -> dict[str, Part]:
-    from openpi_policy_ros.bench import model, topics, transport
+    from openpi_policy_ros.bench import control, model, topics, transport
 
     return {
         'transport': Part(
@@ -169,6 +175,16 @@ def _parts() -> dict[str, Part]:
                 threads=options.threads,
             ),
             topics.report,
+        ),
+        'control': Part(
+            lambda: None,
+            lambda options: control.measure(
+                seconds=options.seconds,
+                model=options.model,
+                size=options.size,
+                threads=options.threads,
+            ),
+            control.report,
         ),
         'model': Part(
             lambda: None,

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep the newest message of a stream, with its stamp, and judge whether it may be used.
 
-All times are int nanoseconds on the node's clock (ROS time, or sim time), handed in: nothing here
-reads a clock.
+All times are int nanoseconds, handed in: nothing here reads a clock. They are those of the node's
+clock (ROS time, or sim time), except where they are called steady.
 """
 
 from __future__ import annotations
@@ -66,12 +66,27 @@ class Sample(Generic[T]):
         value: the message, or what was read from it.
         stamp_ns: when it was measured.
         arrival_ns: when it came in.
+        steady_ns: when it came in, on the steady clock.
 
     """
 
     value: T
     stamp_ns: int
     arrival_ns: int
+    steady_ns: int
+
+    @property
+    def mark(self) -> _Mark:
+        """Return what of it tells how fresh its stream is."""
+        return _Mark(max(self.arrival_ns - self.stamp_ns, 0), self.steady_ns)
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """How old a message was when it came (ns), and when that was on the steady clock."""
+
+    age_ns: int
+    steady_ns: int
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,7 @@ class Latest(Generic[T]):
     """The newest message of one stream: a usable sample, a refusal, or nothing yet.
 
     A refused message replaces the sample before it: the newest word of a stream is that it sends
-    something unusable.
+    something unusable. How long ago the last usable one came is kept all the same.
 
     Attributes:
         hint: what is known of why nothing comes, e.g. an incompatible QoS.
@@ -133,35 +148,80 @@ class Latest(Generic[T]):
         self.sample: Sample[T] | None = None
         self.refusal: Refusal | None = None
         self.hint = ''
+        self._usable: _Mark | None = None
+        self._read: _Mark | None = None
+        self._doubted = False
 
-    def accept(self, value: T, stamp_ns: int, arrival_ns: int) -> None:
+    def accept(self, value: T, stamp_ns: int, arrival_ns: int, steady_ns: int) -> None:
         """Keep a message."""
-        self.sample, self.refusal = Sample(value, stamp_ns, arrival_ns), None
+        self.sample = Sample(value, stamp_ns, arrival_ns, steady_ns)
+        self.refusal = None
+        if not self._doubted:
+            self._usable = self.sample.mark
 
     def refuse(self, refusal: Refusal) -> None:
         """Note that the newest message cannot be used."""
         self.sample, self.refusal = None, refusal
 
+    def could_read(self, sample: Sample[T]) -> None:
+        """Note that a message, accepted before, could be read, which only now was tried."""
+        self._read = sample.mark
+        if self._doubted:
+            self._usable, self._doubted = self._read, False
+
+    def could_not_read(self, sample: Sample[T], refusal: Refusal) -> None:
+        """Note that it could not; until one can be read, none counts as usable."""
+        self._usable, self._doubted = self._read, True
+        if self.sample is sample:
+            self.refuse(refusal)
+
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget the messages, but not when the last usable one came."""
         self.sample = self.refusal = None
 
     def is_stale(self, now_ns: int) -> bool:
         """Return whether there is a sample, but too old a one."""
         return self.sample is not None and now_ns - self.sample.stamp_ns > self.max_age_ns
 
+    def age_ns(self, steady_ns: int) -> int | None:
+        """Return how old the last usable message is, ns; None = there has been none.
+
+        Its age when it came, and what has passed since on the steady clock: a clock that stands
+        still or jumps makes nothing fresh.
+        """
+        if self._usable is None:
+            return None
+        return self._usable.age_ns + steady_ns - self._usable.steady_ns
+
 
 class ClockWatch:
-    """Notice that the clock went backwards: a bag that loops, a simulation that was reset."""
+    """Notice that the node's clock jumped: a bag that loops, a simulation that was reset.
 
-    def __init__(self) -> None:
-        self._last_ns = 0
+    Args:
+        forward: seconds by which it may get ahead of the steady clock from one look to the next.
 
-    def jumped_back(self, now_ns: int) -> bool:
-        """Return True once for each step backwards."""
-        back = now_ns < self._last_ns
-        self._last_ns = now_ns
-        return back
+    """
+
+    def __init__(self, forward: float) -> None:
+        self._forward_ns = to_nanoseconds(forward)
+        self._last: tuple[int, int] | None = None
+
+    def jump_ns(self, now_ns: int, steady_ns: int) -> int:
+        """Return by how much the clock jumped since the last look, once; 0 = it did not.
+
+        Args:
+            now_ns: the node's clock; ≤ 0 = no /clock message yet.
+            steady_ns: the steady clock.
+
+        """
+        last, self._last = self._last, (now_ns, steady_ns)
+        if last is None:
+            return 0
+        moved = now_ns - last[0]
+        if moved < 0:
+            return moved
+        ahead = moved - (steady_ns - last[1])
+        return ahead if last[0] > 0 and ahead > self._forward_ns else 0
 
 
 def stale_text(sample: Sample[T], max_age_ns: int, now_ns: int) -> str:

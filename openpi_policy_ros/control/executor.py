@@ -228,6 +228,11 @@ class ChunkExecutor:
         rows = model[max(elapsed, 0) :]
         return rows if len(rows) else None
 
+    @property
+    def playing(self) -> ActionChunk | None:
+        """Return the newest chunk as the policy gave it; None = none runs, or its rows alone."""
+        return self._chunks[-1].chunk if self._chunks else None
+
     def delay_steps(self, latency_s: float) -> int:
         """Return the actions that elapse between an observation and its chunk's arrival."""
         return -(-to_nanoseconds(latency_s) // self._dt_ns)

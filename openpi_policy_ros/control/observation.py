@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from openpi_policy_ros.configuration.robot import RobotConfig
+from openpi_policy_ros.control.blocking import camera_reasons, joint_reasons, newest, refused
 from openpi_policy_ros.control.buffers import (
     NANOSECONDS,
     ClockWatch,
@@ -23,11 +25,12 @@ from openpi_policy_ros.control.buffers import (
     Refusal,
     Sample,
     check_stamp,
+    seconds,
     skew_reason,
-    stale_text,
 )
 from openpi_policy_ros.control.encodings import UInt8Array
 from openpi_policy_ros.control.framing import check_crop, frame
+from openpi_policy_ros.control.gates import Stream, StreamReport
 from openpi_policy_ros.control.images import (
     check_compressed_image,
     check_image,
@@ -60,6 +63,7 @@ class Ready:
     Attributes:
         observation: wire key → value, as a WebSocket client would send it.
         t_obs_ns: the oldest among the newest message of each stream.
+        age_ns: how old that is.
         serial: rises with every message; equal serials mean nothing new came in.
         epoch: results of an older epoch no longer count.
         session: number of the session this observation belongs to.
@@ -68,6 +72,7 @@ class Ready:
 
     observation: Observation
     t_obs_ns: int
+    age_ns: int
     serial: int
     epoch: int
     session: int
@@ -92,6 +97,7 @@ class Assembler:
         robot: RobotConfig,
         clock: Callable[[], int],
         resolve: Callable[[str], str] = str,
+        steady: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Start empty.
 
@@ -100,14 +106,17 @@ class Assembler:
             clock: returns now in nanoseconds on the clock that stamps are measured against;
                 0 = not known yet.
             resolve: returns the full name of a topic, for messages.
+            steady: returns nanoseconds on a clock that never jumps.
 
         """
         self._robot = robot
         self._timing = robot.timing
         self._clock = clock
         self._resolve = resolve
+        self._steady = steady
         self._lock = threading.Lock()
-        self._watch = ClockWatch()
+        self._watch = ClockWatch(robot.safety.clock_jump)
+        self._skew = ''
         self.joint_map = JointMap(robot.joints)
         self._wanted = frozenset(self.joint_map.names)
         self._cameras: dict[str, Latest[Any]] = {
@@ -127,9 +136,9 @@ class Assembler:
 
     @property
     def epoch(self) -> int:
-        """Return the number of the epoch; it rises with a restart and with a changed prompt.
+        """Return the number of the epoch: it rises with ``restart``, ``forget``, a changed prompt.
 
-        Looks at the clock: a jump back is noticed here even if no message has come since.
+        Looks at the clock: a jump is noticed here even if no message has come since.
         """
         with self._lock:
             self._now()
@@ -167,11 +176,34 @@ class Assembler:
         with self._lock:
             self._restart()
 
+    def forget(self) -> None:
+        """Forget every message, within the same session: only what comes from now on counts."""
+        with self._lock:
+            self._forget()
+
+    def streams(self) -> StreamReport:
+        """Return how old the newest usable message of each stream is, for the gates.
+
+        Of the joints the one heard longest ago counts; one never heard is told apart (S5).
+        """
+        with self._lock:
+            steady = self._steady()
+            streams = {
+                one.name: Stream(one.age_ns(steady), one.max_age_ns)
+                for one in self._cameras.values()
+            }
+            if self._joints:
+                ages = (one.age_ns(steady) for one in self._joints.values())
+                heard = [age for age in ages if age is not None]
+                max_age_ns = next(iter(self._joints.values())).max_age_ns
+                streams['joint_states'] = Stream(max(heard, default=None), max_age_ns)
+            return StreamReport(streams, self._skew)
+
     def add_image(self, camera: str, message: Stamped) -> None:
         """Take in the newest image of a camera (raw or compressed as the robot file says)."""
         with self._lock:
             buffer = self._cameras[camera]
-            now = self._now()
+            now, steady = self._now()
             stamp = check_stamp(_stamp(message), now, self._timing)
             try:
                 self._check(camera, message)
@@ -181,20 +213,25 @@ class Assembler:
             if isinstance(stamp, Refusal):
                 buffer.refuse(stamp)
                 return
-            buffer.accept(message, stamp, now)
+            buffer.accept(message, stamp, now, steady)
             self._serial += 1
 
-    def add_joints(self, message: JointStateMessage) -> None:
-        """Take in a message of joint positions; it may carry any part of the robot's joints."""
+    def add_joints(self, message: JointStateMessage) -> dict[str, float]:
+        """Take in a message of joint positions; it may carry any part of the robot's joints.
+
+        Returns:
+            What of it can be used: joint of the robot file → position, rad or m.
+
+        """
         with self._lock:
-            now = self._now()
+            now, steady = self._now()
             if message.name and not len(message.position):
                 # Legal: a publisher of velocities or efforts only. It says nothing of positions,
                 # so it takes none away from the publisher that does.
                 for name in self._wanted.intersection(message.name):
                     if self._joints[name].sample is None:
                         self._joints[name].refuse(_NO_POSITIONS)
-                return
+                return {}
             try:
                 positions, problems = read_joint_state(message, self._wanted)
             except InvalidObservation as error:
@@ -202,28 +239,30 @@ class Assembler:
                 names = self._wanted.intersection(message.name) if message.name else self._wanted
                 for name in names:
                     self._joints[name].refuse(_unreadable(error))
-                return
+                return {}
             stamp = check_stamp(_stamp(message), now, self._timing)
             for name, text in problems.items():
                 self._joints[name].refuse(Refusal(text, text))
             if isinstance(stamp, Refusal):
                 for name in positions:
                     self._joints[name].refuse(stamp)
-                return
+                return {}
             for name, position in positions.items():
-                self._joints[name].accept(position, stamp, now)
+                self._joints[name].accept(position, stamp, now, steady)
             if positions:
                 self._serial += 1
+            return positions
 
     def snapshot(self) -> Ready | Blocked:
         """Return the newest observation, or every reason why there is none."""
         with self._lock:
-            now = self._now()
+            now, _ = self._now()
             reasons = self._reasons(now)
+            self._skew = next((one.text for one in reasons if one.kind == 'skew'), '')
             if reasons:
                 return Blocked(reasons)
-            images = {name: _sample(buffer) for name, buffer in self._cameras.items()}
-            joints = {name: _sample(buffer) for name, buffer in self._joints.items()}
+            images = {name: newest(buffer) for name, buffer in self._cameras.items()}
+            joints = {name: newest(buffer) for name, buffer in self._joints.items()}
             prompt, serial = self._prompt, self._serial
             epoch, session = self._epoch, self._session
         observation: dict[str, Any] = {}
@@ -232,25 +271,38 @@ class Assembler:
                 observation[self._robot.cameras[name].key] = self._decode(name, image)
             except InvalidObservation as error:
                 return self._refuse_image(name, image, error)
+        with self._lock:
+            for name, image in images.items():
+                self._cameras[name].could_read(image)
         positions = {name: sample.value for name, sample in joints.items()}
         observation.update(self.joint_map.state(positions))
         observation[self._robot.profile.prompt_key] = prompt
         stamps = [sample.stamp_ns for sample in (*images.values(), *joints.values())]
-        return Ready(observation, min(stamps), serial, epoch, session)
+        oldest = min(stamps)
+        return Ready(observation, oldest, now - oldest, serial, epoch, session)
 
-    def _now(self) -> int:
-        now = self._clock()
-        if self._watch.jumped_back(now):
+    def _now(self) -> tuple[int, int]:
+        """Return the node's clock and the steady one; holds the lock."""
+        now, steady = self._clock(), self._steady()
+        jump = self._watch.jump_ns(now, steady)
+        if jump:
             _log.warning(
-                'the clock jumped back to %.3f s: buffers cleared, new session', now / NANOSECONDS
+                'the clock jumped %s by %s to %.3f s: buffers cleared, new session',
+                'back' if jump < 0 else 'forward',
+                seconds(abs(jump)),
+                now / NANOSECONDS,
             )
             self._restart()
-        return now
+        return now, steady
 
     def _restart(self) -> None:
+        self._session += 1
+        self._forget()
+
+    def _forget(self) -> None:
         for buffer in (*self._cameras.values(), *self._joints.values()):
             buffer.clear()
-        self._session += 1
+        self._skew = ''
         self._epoch += 1
         self._serial += 1
 
@@ -285,9 +337,8 @@ class Assembler:
         refusal = _unreadable(error)
         with self._lock:
             buffer = self._cameras[name]
-            if buffer.sample is image:
-                buffer.refuse(refusal)
-        return Blocked((_refused((buffer.name,), buffer.name, refusal),))
+            buffer.could_not_read(image, refusal)
+        return Blocked((refused((buffer.name,), buffer.name, refusal),))
 
     def _reasons(self, now: int) -> tuple[Reason, ...]:
         reasons: list[Reason] = []
@@ -295,8 +346,9 @@ class Assembler:
             reasons.append(
                 Reason('clock', (), 'use_sim_time is on, but no /clock message has come yet')
             )
-        reasons += self._camera_reasons(now)
-        reasons += self._joint_reasons(now)
+        topics = {name: one.topic for name, one in self._robot.cameras.items()}
+        reasons += camera_reasons(self._cameras, lambda name: self._resolve(topics[name]), now)
+        reasons += joint_reasons(self._joints, lambda: self._resolve('joint_states'), now)
         if not self._prompt.strip():
             reasons.append(
                 Reason(
@@ -307,7 +359,7 @@ class Assembler:
             )
         if not reasons:
             stamps = [
-                (stream, what, _sample(buffer).stamp_ns)
+                (stream, what, newest(buffer).stamp_ns)
                 for stream, what, buffer in (
                     *((one.name, one.name, one) for one in self._cameras.values()),
                     *(('joint_states', f'joint {n!r}', one) for n, one in self._joints.items()),
@@ -318,71 +370,11 @@ class Assembler:
                 reasons.append(skew)
         return tuple(reasons)
 
-    def _camera_reasons(self, now: int) -> list[Reason]:
-        reasons: list[Reason] = []
-        for name, buffer in self._cameras.items():
-            streams = (buffer.name,)
-            if buffer.refusal is not None:
-                reasons.append(_refused(streams, buffer.name, buffer.refusal))
-            elif buffer.sample is None:
-                topic = self._resolve(self._robot.cameras[name].topic)
-                hint = f' ({buffer.hint})' if buffer.hint else ''
-                text = f'{buffer.name}: no image on {topic} yet{hint}'
-                reasons.append(Reason('missing', streams, text, buffer.hint))
-            elif buffer.is_stale(now):
-                text = stale_text(buffer.sample, buffer.max_age_ns, now)
-                hint = f'; {buffer.hint}' if buffer.hint else ''
-                reasons.append(Reason('stale', streams, f'{buffer.name} {text}{hint}', buffer.hint))
-        return reasons
-
-    def _joint_reasons(self, now: int) -> list[Reason]:
-        """Return one reason per kind of trouble, naming all its joints."""
-        reasons: list[Reason] = []
-        missing = [
-            name for name, one in self._joints.items() if one.sample is None and one.refusal is None
-        ]
-        if missing:
-            topic = self._resolve('joint_states')
-            text = f'joint_states: no message on {topic} has named {_list(missing)} yet'
-            reasons.append(Reason('missing', tuple(missing), text))
-        refused: dict[str, list[str]] = {}
-        for name, one in self._joints.items():
-            if one.refusal is not None:
-                refused.setdefault(one.refusal.detail, []).append(name)
-        for names in refused.values():
-            refusal = self._joints[names[0]].refusal
-            assert refusal is not None
-            reasons.append(_refused(tuple(names), f'joint_states: {_list(names)}', refusal))
-        stale = [name for name, one in self._joints.items() if one.is_stale(now)]
-        if stale:
-            oldest = min(
-                (self._joints[name] for name in stale), key=lambda one: _sample(one).stamp_ns
-            )
-            text = stale_text(_sample(oldest), oldest.max_age_ns, now)
-            reasons.append(Reason('stale', tuple(stale), f'joint_states: {_list(stale)} {text}'))
-        return reasons
-
 
 def _stamp(message: Any) -> int:
     stamp = message.header.stamp
     return int(stamp.sec) * NANOSECONDS + int(stamp.nanosec)
 
 
-def _sample(buffer: Latest[Any]) -> Sample[Any]:
-    assert buffer.sample is not None
-    return buffer.sample
-
-
 def _unreadable(error: InvalidObservation) -> Refusal:
     return Refusal(str(error), str(error))
-
-
-def _refused(streams: tuple[str, ...], who: str, refusal: Refusal) -> Reason:
-    # The text of an InvalidObservation names its stream already.
-    named = refusal.text.startswith(('camera ', 'joint_states'))
-    text = refusal.text if named else f'{who} {refusal.text}'
-    return Reason('refused', streams, text, refusal.detail)
-
-
-def _list(names: Sequence[str]) -> str:
-    return ', '.join(names)

@@ -185,6 +185,15 @@ class Engine:
                 return EngineHealth(False, reason, busy_for)
             return EngineHealth(True, Phase.SERVING.value, busy_for)
 
+    def problem(self) -> str:
+        """Return why nothing that is submitted now will be answered; '' = it will, if late.
+
+        Its worker died, it was closed, or it was not started. A call that takes too long is no such
+        problem: ``health`` tells of it.
+        """
+        with self._changed:
+            return '' if self._phase is Phase.SERVING else self._phase.value
+
     def stats(self) -> EngineStats:
         """Return counts and timings so far, without the warm-up."""
         with self._changed:
@@ -252,8 +261,13 @@ class Engine:
         self._worker()
 
     def _worker(self) -> None:
-        while self._step():
-            pass
+        try:
+            while self._step():
+                pass
+        except BaseException:
+            # A bug of ours: without a worker nobody would ever be answered, nor told so.
+            LOG.critical('the inference worker died; no more requests are served', exc_info=True)
+            self._die(None)
         self._leave()
 
     def _leave(self) -> None:
@@ -295,12 +309,13 @@ class Engine:
         del work, jobs, wanted  # See the end of _infer.
         return True
 
-    def _die(self, work: Work) -> None:
+    def _die(self, work: Work | None) -> None:
         """Stop for good; everybody who waits hears of it only then."""
         with self._changed:
             self._phase = Phase.DEAD
             abandoned = self._abandon()
-            self._running.pop(work, None)
+            if work is not None:
+                self._running.pop(work, None)
             self._changed.notify_all()
         _settle_all(abandoned, [_stopped(Phase.DEAD)] * len(abandoned))
 

@@ -15,52 +15,47 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from openpi_policy_ros.control.buffers import Reason
+from openpi_policy_ros.control.buffers import NANOSECONDS, Reason
+from openpi_policy_ros.control.latency import Latency
 from openpi_policy_ros.control.observation import Assembler, Blocked, Ready
 from openpi_policy_ros.engine import Engine, EngineStopped, Lane, Superseded
 from openpi_policy_ros.errors import InvalidObservation, PolicyRosError
-from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
+from openpi_policy_ros.policies.base import (
+    ActionChunk,
+    InferenceRequest,
+    RtcPrefix,
+    SessionKey,
+)
+from openpi_policy_ros.ros.actuator import Actuator
+from openpi_policy_ros.ros.door_log import DoorLog, DoorState
+
+__all__ = ['DoorState', 'DoorStats', 'RobotDoor']
 
 _log = logging.getLogger('openpi_policy_ros.ros.door')
 
 IDLE = 0.1
 """Longest sleep, s: how late a stream that fell silent is noticed."""
 
-REPEAT = 10.0
-"""Least seconds between two log lines of one reason that comes and goes."""
+NOT_DUE = 0.02
+"""Sleep while no chunk is wanted, s: how late the end of an open-loop chunk is noticed."""
 
 _JOIN = 10.0
 
-Signature: TypeAlias = tuple[tuple[str, ...], ...]
-
 
 @dataclass(frozen=True)
-class DoorState:
-    """What the door is doing.
+class DoorStats:
+    """How fast chunks come.
 
     Attributes:
-        reasons: why no chunk can be made; empty while chunks flow.
+        latency: 95th percentile from trigger to chunk of the calls of late, s; None = none yet.
+        short_supply: inferences that were started with fewer actions left to play than elapse
+            while one runs, so that the robot had to wait (S15) unless this one was faster.
 
     """
 
-    reasons: tuple[Reason, ...] = ()
-
-    @property
-    def failing(self) -> bool:
-        """Return whether the policy or the engine failed, rather than a sensor."""
-        return any(reason.kind in ('observation', 'inference') for reason in self.reasons)
-
-    @property
-    def signature(self) -> Signature:
-        """Return what stays equal while nothing changes but ages."""
-        return tuple(reason.signature for reason in self.reasons)
-
-    @property
-    def text(self) -> str:
-        """Return every reason as one line."""
-        return '; '.join(reason.text for reason in self.reasons)
+    latency: float | None
+    short_supply: int
 
 
 @dataclass(frozen=True)
@@ -83,6 +78,7 @@ class RobotDoor:
         report: called with every state, often; must be cheap.
         rate: most inferences per second, 0 = as fast as the policy goes.
         clock: monotonic seconds.
+        actuation: drives the robot; None = nothing does.
 
     """
 
@@ -97,6 +93,7 @@ class RobotDoor:
         report: Callable[[DoorState], None],
         rate: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        actuation: Actuator | None = None,
     ) -> None:
         self._assembler = assembler
         self._engine = engine
@@ -106,19 +103,30 @@ class RobotDoor:
         self._report = report
         self._period = 1.0 / rate if rate > 0.0 else 0.0
         self._clock = clock
+        self._actuation = actuation
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
-        # Orders a reset or a prompt against a chunk going out: none of before comes after.
+        # Orders a reset, a prompt or an enabling against a chunk going out: none of before comes
+        # after.
         self._lock = threading.Lock()
         self._in_flight: _InFlight | None = None
         self._seen = -1
         self._due = 0.0
         self._session_used: int | None = None
         self._session_known: int | None = None
+        self._session_told = assembler.session
+        self._latency = Latency()
+        self._short_supply = 0
+        self._is_short = False
         self._failing = False
-        self._logged: Signature | None = None
-        self._told: dict[Signature, float] = {}
+        self._told = DoorLog(_log, clock)
+
+    @property
+    def stats(self) -> DoorStats:
+        """Return how fast chunks come; any thread."""
+        with self._lock:
+            return DoorStats(self._latency.p95(), self._short_supply)
 
     def start(self) -> None:
         """Begin to trigger inferences."""
@@ -138,7 +146,7 @@ class RobotDoor:
                 _log.error('the robot door does not end; it is left alone')
             self._thread = None
         self.reset()
-        self._logged = None
+        self._told.begin()
 
     def wake(self) -> None:
         """Look at the sensors soon: something came in."""
@@ -148,7 +156,7 @@ class RobotDoor:
         """Clear the buffers and begin a new session; no chunk of before follows. Any thread."""
         with self._lock:
             self._assembler.restart()
-            self._free_old_session()
+            self._leave_old_session()
             key = self._key(self._assembler.session)
         self._wake.set()
         return key
@@ -157,11 +165,39 @@ class RobotDoor:
         """Use another instruction; no chunk for the old one follows. Any thread."""
         with self._lock:
             changed = self._assembler.set_prompt(prompt)
+            if changed and self._actuation is not None:
+                self._actuation.expect(self._assembler.epoch)
         self._wake.set()
         return changed
 
+    def enable(self, on: bool) -> tuple[bool, str]:
+        """Open or close the gate to the robot; return (done, one sentence). Any thread.
+
+        What was seen before never moves the robot: the first chunk answers an observation of
+        which every message came after this call.
+
+        Raises:
+            RuntimeError: there is nothing to enable.
+
+        """
+        if self._actuation is None:
+            raise RuntimeError('a door without an actuation has nothing to enable')
+        with self._lock:
+            was_enabled = self._actuation.enabled
+            done, text = self._actuation.enable(on)
+            if on and done and not was_enabled:
+                self._assembler.forget()
+                self._actuation.expect(self._assembler.epoch)
+                self._told.hush()
+        self._wake.set()
+        return done, text
+
     def cycle(self) -> float:
         """Do what can be done now; return seconds after which to look again at the latest."""
+        with self._lock:
+            # Looks at the clock, whose jump ends a session though nothing may come any more.
+            _ = self._assembler.epoch
+            self._leave_old_session()
         if self._in_flight is not None:
             if not self._in_flight.future.done():
                 self._tell_overdue()
@@ -171,11 +207,11 @@ class RobotDoor:
         wait = self._due - self._clock()
         if wait > 0.0:
             return min(wait, IDLE)
+        if self._actuation is not None and not self._actuation.needs_inference():
+            return NOT_DUE
         triggered = self._clock()
         observed = self._assembler.snapshot()
         if isinstance(observed, Blocked):
-            with self._lock:
-                self._free_old_session()
             self._tell(DoorState(observed.reasons))
         elif observed.serial != self._seen:
             self._trigger(observed, triggered)
@@ -200,7 +236,7 @@ class RobotDoor:
         self._seen = observed.serial
         self._due = triggered + self._period
         with self._lock:
-            self._free_old_session()
+            self._leave_old_session()
             self._session_used = observed.session
             request = InferenceRequest(
                 observed.observation,
@@ -208,33 +244,80 @@ class RobotDoor:
                 # Only a call that succeeded has begun the session.
                 reset=self._session_known != observed.session,
                 seed=self._seed(),
+                rtc=self._rtc_prefix(observed),
             )
+            self._watch_supply()
             submitted = self._clock()
             future = self._engine.submit(request, Lane.ROBOT)
-        self._in_flight = _InFlight(observed, future, triggered, submitted)
+            self._in_flight = _InFlight(observed, future, triggered, submitted)
+            if self._actuation is not None:
+                self._actuation.inference_started()
         future.add_done_callback(lambda _: self._wake.set())
 
+    def _rtc_prefix(self, observed: Ready) -> RtcPrefix | None:
+        """Return what is left of the chunk that moves the robot, where the policy can use it."""
+        latency = self._latency.p95()
+        if latency is None or self._actuation is None or not self._engine.spec.supports_rtc:
+            return None
+        if not self._actuation.enabled:
+            # Chunks are shown but not followed: the robot is nowhere on the last one.
+            return None
+        return self._actuation.rtc_prefix(
+            observed.t_obs_ns, latency + observed.age_ns / NANOSECONDS
+        )
+
+    def _watch_supply(self) -> None:
+        """Notice that the running chunk will end before the next one comes; holds the lock."""
+        latency = self._latency.p95()
+        if latency is None or self._actuation is None or not self._actuation.enabled:
+            return
+        left, needed = self._actuation.rows_left(), self._actuation.rows_needed(latency)
+        # None left: the robot waits already, or is meant to (open_loop).
+        short = 0 < left < needed
+        self._short_supply += short
+        if short and not self._is_short:
+            self._told.warn(
+                'supply',
+                'the running chunk has %d actions left and the next one takes %d (95%% of '
+                'inferences within %.3f s), so that the robot waits in between; use a faster '
+                'device, fewer sampler steps or a longer horizon',
+                left,
+                needed,
+                latency,
+            )
+        self._is_short = short
+
     def _collect(self, done: _InFlight) -> None:
+        if self._actuation is not None:
+            self._actuation.inference_finished()
         try:
             chunk = done.future.result(timeout=0)
         except (Superseded, CancelledError):
             return
         except InvalidObservation as error:
-            self._tell(DoorState((_failure('observation', error),)))
+            self._fail(done, _failure('observation', error))
             return
         except (PolicyRosError, EngineStopped) as error:
-            self._tell(DoorState((_failure('inference', error),)))
+            self._fail(done, _failure('inference', error))
             return
         except Exception as error:
-            self._tell(DoorState((_failure('inference', error),)), error)
+            self._fail(done, _failure('inference', error), error)
             return
         finished = self._clock()
+        refusal = ''
         with self._lock:
+            self._latency.add(finished - done.triggered)
             if done.observed.epoch != self._assembler.epoch:
-                _log.debug('dropped a chunk from before a reset or another prompt')
+                _log.debug('dropped a chunk from before a reset, an enabling or another prompt')
                 return
             self._session_known = done.observed.session
+            if self._actuation is not None:
+                refusal = self._actuation.on_chunk(
+                    chunk, done.observed.t_obs_ns, done.observed.epoch
+                )
             self._publish(chunk, done.observed.t_obs_ns)
+        if refusal:
+            self._told.warn(refusal.partition(':')[0], 'a chunk was not played: %s', refusal)
         published = self._clock()
         self._tell(DoorState())
         _log.debug(
@@ -254,6 +337,13 @@ class RobotDoor:
             },
         )
 
+    def _fail(self, done: _InFlight, reason: Reason, error: BaseException | None = None) -> None:
+        """Report a failed inference, and count it unless it answers what counts no more."""
+        with self._lock:
+            if self._actuation is not None and done.observed.epoch == self._assembler.epoch:
+                self._actuation.on_failure(reason.text)
+        self._tell(DoorState((reason,)), error)
+
     def _tell_overdue(self) -> None:
         """Report that chunks are late: what was reported before the call holds no more."""
         # Why the last call failed says more than that this one is late.
@@ -265,9 +355,14 @@ class RobotDoor:
             text = f'no answer from the policy yet: {health.reason}'
             self._report(DoorState((Reason('inference', (), text, health.reason),)))
 
-    def _free_old_session(self) -> None:
-        """Free model-side state that no observation will use again; holds the lock."""
-        if self._session_used not in (None, self._assembler.session):
+    def _leave_old_session(self) -> None:
+        """Let go of what belongs to a session that is over; holds the lock."""
+        session = self._assembler.session
+        if self._session_told != session:
+            self._session_told = session
+            if self._actuation is not None:
+                self._actuation.reset(self._assembler.epoch)
+        if self._session_used not in (None, session):
             assert self._session_used is not None
             self._engine.close_session(self._key(self._session_used))
             self._session_used = None
@@ -277,19 +372,7 @@ class RobotDoor:
 
     def _tell(self, state: DoorState, error: BaseException | None = None) -> None:
         """Report the state, and log it where it changed."""
-        now = self._clock()
-        mark = state.signature
-        # A reason that comes and goes is told once in a while; that it went, whenever it was told.
-        due = not state.reasons or now - self._told.get(mark, now - REPEAT) >= REPEAT
-        if mark != self._logged and due:
-            self._told[mark] = now
-            self._logged = mark
-            if not state.reasons:
-                _log.info('chunks flow')
-            elif state.failing:
-                _log.error('no chunk: %s', state.text, exc_info=error)
-            else:
-                _log.warning('no inference: %s', state.text)
+        self._told.tell(state, error)
         self._failing = state.failing
         self._report(state)
 

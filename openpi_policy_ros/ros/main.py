@@ -103,6 +103,8 @@ def main(args: Sequence[str] | None = None) -> int:
         # Ignored also by the interpreter's last steps, which give other handlers back.
         signal.signal(number, signal.SIG_IGN)
     _log.info('stopping: %s', reason)
+    # Before anything that may take its time: the robot stands still from here on.
+    node.halt()
     spinning.clear()
     executor.wake()
     for thread in threads:

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The ROS 2 node: one policy, one engine, the WebSocket server and the robot's own door.
+"""The ROS 2 node: one policy, one engine, the WebSocket server, the robot's own door and outputs.
 
 The lifecycle decides what lives when: configure loads, warms up, subscribes and opens the server;
-activate opens the robot's door; deactivate closes it while the server stays; cleanup frees all.
+activate opens the robot's door, after which ``~/enable`` lets chunks through to the outputs;
+deactivate holds the robot and closes the door while the server stays; cleanup frees all.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 
 from openpi_policy_ros.configuration.robot import Profile
 from openpi_policy_ros.control.chunk import ChunkLayout
+from openpi_policy_ros.control.controller import Tick
+from openpi_policy_ros.control.machine import ACTIVE, State
 from openpi_policy_ros.control.match import robot_problems
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.errors import ConfigurationError, PolicyRosError
 from openpi_policy_ros.policies.base import PolicySpec
 from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros.ros.actuation_side import NO_OUTPUTS, ActuationSide
 from openpi_policy_ros.ros.door import DoorState, RobotDoor
 from openpi_policy_ros.ros.parameters import ParameterBook
 from openpi_policy_ros.ros.publishers import (
@@ -36,13 +40,16 @@ from openpi_policy_ros.ros.publishers import (
     Status,
     StatusPublisher,
 )
+from openpi_policy_ros.ros.robot_status import robot_status
 from openpi_policy_ros.ros.sensors import Sensors
 from openpi_policy_ros.ros.settings import NodeConfig
 from openpi_policy_ros.server import ServerThread, refuse_taken_address
 
 _log = logging.getLogger('openpi_policy_ros.ros.node')
 
-CHUNKS = 'raw and ungated: there are no limits yet, and nothing moves the robot'
+CHUNKS = 'raw and ungated: the robot gets only what passes the gates'
+NOT_CONFIGURED = 'refused: the node is not configured; configure and activate it first'
+HOLD = State.HOLD.value
 SERVER_ONLY = 'server only: the robot file names no camera and no joint'
 
 
@@ -56,16 +63,25 @@ class PolicyNode(LifecycleNode):
         # What configure built, in that order; taken down in reverse.
         self._undo: list[tuple[str, Callable[[], None]]] = []
         self._door: RobotDoor | None = None
+        self._actuation: ActuationSide | None = None
+        self._configured = False
         self._active = False
         self._dry_run = False
         self._finalized = False
         self._loading = False
         self._facts: dict[str, str] = {'chunks': CHUNKS}
+        # Told by the door's thread and by the control thread.
+        self._telling = threading.Lock()
+        self._door_state = DoorState()
+        self._tick: Tick | None = None
         self._status = StatusPublisher(self)
         self._prompt = PromptPublisher(self)
-        self.create_service(
-            Trigger, '~/reset', self._on_reset, callback_group=MutuallyExclusiveCallbackGroup()
-        )
+        for kind, name, answer in (
+            (SetBool, '~/enable', self._on_enable),
+            (Trigger, '~/hold', self._on_hold),
+            (Trigger, '~/reset', self._on_reset),
+        ):
+            self.create_service(kind, name, answer, callback_group=MutuallyExclusiveCallbackGroup())
         self._status.show(Status('INIT', 'unconfigured', facts=self._facts))
 
     @property
@@ -82,6 +98,12 @@ class PolicyNode(LifecycleNode):
         """Configure and activate, as a lifecycle manager would; return whether both succeeded."""
         success = TransitionCallbackReturn.SUCCESS
         return self.trigger_configure() == success and self.trigger_activate() == success
+
+    def halt(self) -> None:
+        """Disarm the robot now: the hold is the last that its controllers hear of this node."""
+        actuation = self._actuation
+        if actuation is not None:
+            actuation.stop()
 
     def shut_down(self, patience: float) -> bool:
         """Take everything down for good; return whether that went through.
@@ -114,7 +136,7 @@ class PolicyNode(LifecycleNode):
         return self._run('activate', self._activate, undo=self._deactivate)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the robot's door; the server stays."""
+        """Hold the robot and close its door; the server stays."""
         return self._run('deactivate', self._deactivate, failed=TransitionCallbackReturn.ERROR)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -171,15 +193,25 @@ class PolicyNode(LifecycleNode):
         self._facts = _facts(engine.spec, config)
         if config.has_robot_door:
             self._open_robot_side(config, engine)
-        server = ServerThread(engine, config.server())
+        server = ServerThread(engine, config.server(), robot_enabled=self._reserved(config))
         port = server.start()
         self._undo.append(('server', server.stop))
         if self._door is not None:
             # First to go: no chunk goes out while the server says goodbye to its clients.
             self._undo.append(('robot door', self._door.stop))
+        # Before all else the robot stands still: every other step may take its time.
+        self._undo.append(('robot', self.halt))
         self._facts = {**self._facts, 'server': f'{config.host}:{port}'}
         self._dry_run = config.dry_run
+        self._configured = True
         self._status.show(Status('INIT', 'inactive', facts=self._facts))
+
+    def _reserved(self, config: NodeConfig) -> Callable[[], bool] | None:
+        """Return what tells whether remote clients must wait for the robot; None = never."""
+        if self._actuation is None or config.safety.remote_clients == 'allow':
+            return None
+        actuation = self._actuation.actuation
+        return lambda: actuation.enabled
 
     def _load(self, config: NodeConfig) -> Engine:
         policy = load_policy(
@@ -210,6 +242,12 @@ class PolicyNode(LifecycleNode):
         assembler = Assembler(
             config, lambda: self.get_clock().now().nanoseconds, self.resolve_topic_name
         )
+        if config.output_names:
+            self._actuation = ActuationSide(
+                self, config, engine, streams=assembler.streams, report=self._report_tick
+            )
+            self._undo.append(('outputs', self._drop_actuation))
+        actuation = None if self._actuation is None else self._actuation.actuation
         door = RobotDoor(
             assembler,
             engine,
@@ -218,24 +256,37 @@ class PolicyNode(LifecycleNode):
             publish=chunks.publish,
             report=self._report,
             rate=config.timing.inference_rate,
+            actuation=actuation,
         )
         self._undo.append(('robot door', self._drop_door))
         self._door = door
         self._use_prompt(config.default_prompt or engine.spec.default_prompt)
-        sensors = Sensors(self, config, assembler, on_prompt=self._use_prompt, on_news=door.wake)
+        sensors = Sensors(
+            self,
+            config,
+            assembler,
+            on_prompt=self._use_prompt,
+            on_news=door.wake,
+            on_joints=None if actuation is None else actuation.on_joints,
+            on_interlock=None if actuation is None else actuation.on_interlock,
+        )
         self._undo.append(('subscriptions', sensors.close))
 
     def _activate(self) -> None:
         self._active = True
         if self._door is not None:
+            self._tick = None
             self._report(DoorState())
             self._door.start()
+            if self._actuation is not None:
+                self._actuation.start()
         else:
             self._status.show(Status('READY', SERVER_ONLY, facts=self._facts))
         _log.info('active%s', ', dry run' if self._dry_run else '')
 
     def _deactivate(self) -> None:
         self._active = False
+        self.halt()
         if self._door is not None:
             self._door.stop()
         self._status.show(Status('INIT', 'inactive', facts=self._facts))
@@ -249,6 +300,7 @@ class PolicyNode(LifecycleNode):
 
     def _take_down(self) -> None:
         """Undo what configure built; one that fails does not keep the others up."""
+        self._configured = False
         while self._undo:
             what, undo = self._undo.pop()
             try:
@@ -262,11 +314,39 @@ class PolicyNode(LifecycleNode):
         if door is not None:
             door.stop()
 
+    def _drop_actuation(self) -> None:
+        actuation, self._actuation = self._actuation, None
+        if actuation is not None:
+            actuation.close()
+
     def _use_prompt(self, prompt: str) -> None:
         door = self._door
         if door is not None:
             door.set_prompt(prompt)
             self._prompt.publish(prompt)
+
+    def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        actuation, door = self._actuation, self._door
+        if actuation is not None and door is not None:
+            response.success, response.message = actuation.enable(request.data, door)
+        elif request.data:
+            response.success = False
+            response.message = NO_OUTPUTS if self._configured else NOT_CONFIGURED
+        else:
+            response.success, response.message = True, 'nothing is enabled'
+        level = logging.INFO if response.success else logging.WARNING
+        _log.log(level, '~/enable %s: %s', str(request.data).lower(), response.message)
+        return response
+
+    def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        actuation = self._actuation
+        if actuation is not None:
+            actuation.actuation.hold('~/hold was called')
+        state = 'not enabled' if actuation is None else actuation.actuation.state.value
+        response.success = True
+        response.message = state if state == HOLD else f'nothing was commanded ({state})'
+        _log.info('~/hold: %s', response.message)
+        return response
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         door = self._door
@@ -281,15 +361,40 @@ class PolicyNode(LifecycleNode):
         return response
 
     def _report(self, state: DoorState) -> None:
-        """Turn what the door says into ``~/status``."""
+        """Note what the door says."""
+        with self._telling:
+            self._door_state = state
+            self._tell()
+
+    def _report_tick(self, tick: Tick) -> None:
+        """Note what the outputs say."""
+        with self._telling:
+            last, self._tick = self._tick, tick
+            said = None if last is None else (last.state, last.reason, last.counters)
+            if (tick.state, tick.reason, tick.counters) != said:
+                self._log_state(last, tick)
+                self._tell()
+
+    def _log_state(self, last: Tick | None, tick: Tick) -> None:
+        if last is None or tick.state is last.state:
+            return
+        level = logging.ERROR if tick.state is State.HOLD else logging.INFO
+        if last.state in ACTIVE and tick.state in ACTIVE:
+            # open_loop comes by here with every chunk.
+            level = logging.DEBUG
+        text = f': {tick.reason}' if tick.reason else ''
+        _log.log(level, 'robot: %s%s', tick.state.value, text)
+
+    def _tell(self) -> None:
+        """Turn what was noted into ``~/status``."""
         if not self._active:
             return
-        name = 'DRY_RUN' if self._dry_run else 'READY'
-        level = DiagnosticStatus.OK
-        if state.reasons:
-            name = 'WAIT'
-            level = DiagnosticStatus.ERROR if state.failing else DiagnosticStatus.WARN
-        self._status.show(Status(name, state.text, level, state.signature, self._facts))
+        facts = self._facts
+        if self._actuation is not None:
+            facts = {**facts, **self._actuation.facts}
+        self._status.show(
+            robot_status(self._door_state, self._tick, dry_run=self._dry_run, facts=facts)
+        )
 
 
 def _facts(spec: PolicySpec, config: NodeConfig) -> dict[str, str]:

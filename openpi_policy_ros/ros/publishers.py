@@ -100,11 +100,12 @@ class Status:
     """What ``~/status`` says.
 
     Attributes:
-        state: INIT, READY, DRY_RUN or WAIT.
+        state: INIT, READY, DRY_RUN, ENABLED, WAIT or HOLD.
         reason: why; '' = all is well.
         level: OK, WARN or ERROR of ``DiagnosticStatus``.
         signature: equal for two statuses that differ in numbers only.
         facts: further keys and values.
+        numbers: the same, of what may change at any time.
 
     """
 
@@ -113,6 +114,7 @@ class Status:
     level: bytes = DiagnosticStatus.OK
     signature: object = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
 
 class StatusPublisher:
@@ -147,7 +149,12 @@ class StatusPublisher:
             self._publisher.publish(self._message(status))
 
     def _message(self, status: Status) -> DiagnosticStatus:
-        values = {'state': status.state, 'reason': status.reason, **status.facts}
+        values = {
+            'state': status.state,
+            'reason': status.reason,
+            **status.facts,
+            **status.numbers,
+        }
         return DiagnosticStatus(
             level=status.level,
             name=self._name,

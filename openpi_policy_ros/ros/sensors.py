@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribe cameras, joint states and the prompt. Callbacks only store: nothing is decoded here."""
+"""Subscribe cameras, joints, the prompt and the interlock. Callbacks store and decode nothing."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from rclpy.qos import (
 )
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image, JointState
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 
 from openpi_policy_ros.configuration.robot import Camera, RobotConfig
 from openpi_policy_ros.control.delivery import incompatible_qos
@@ -38,6 +38,7 @@ _log = logging.getLogger('openpi_policy_ros.ros.sensors')
 
 JOINT_STATES = 'joint_states'
 PROMPT = 'prompt'
+INTERLOCK = 'interlock'
 RELIABILITY = {
     'best_effort': ReliabilityPolicy.BEST_EFFORT,
     'reliable': ReliabilityPolicy.RELIABLE,
@@ -63,6 +64,8 @@ class Sensors:
         assembler: takes the messages.
         on_prompt: called with every text on the prompt topic.
         on_news: called after every message of a sensor.
+        on_joints: called with the usable positions of every message of joints.
+        on_interlock: called with every message of the interlock, where the robot has one.
 
     """
 
@@ -74,10 +77,13 @@ class Sensors:
         *,
         on_prompt: Callable[[str], None],
         on_news: Callable[[], None],
+        on_joints: Callable[[Mapping[str, float]], None] | None = None,
+        on_interlock: Callable[[bool], None] | None = None,
     ) -> None:
         self._node = node
         self._assembler = assembler
         self._on_news = on_news
+        self._on_joints = on_joints
         self._subscriptions: list[Subscription] = []
         self._watch = CameraWatch(node, robot, assembler)
         for name in robot.camera_names:
@@ -98,6 +104,14 @@ class Sensors:
             qos(1, ReliabilityPolicy.RELIABLE),
             lambda message: on_prompt(message.data),
         )
+        if robot.safety.interlock_topic and on_interlock is not None:
+            self._subscribe(
+                INTERLOCK,
+                Bool,
+                robot.safety.interlock_topic,
+                qos(1, ReliabilityPolicy.RELIABLE),
+                lambda message: on_interlock(message.data),
+            )
 
     def close(self) -> None:
         """Unsubscribe from everything."""
@@ -170,7 +184,9 @@ class Sensors:
         self._on_news()
 
     def _take_joints(self, message: Any) -> None:
-        self._assembler.add_joints(message)
+        positions = self._assembler.add_joints(message)
+        if self._on_joints is not None and positions:
+            self._on_joints(positions)
         self._on_news()
 
     def _incompatible(self, who: str, camera: str, topic: str, event: Any) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -53,6 +53,7 @@ class Shared:
         draining: True once the server stops: a conversation ends after its current reply.
         conversations: those that are open, and the tasks they run in.
         request_timeout: seconds until a request is answered with an error, 0 = never.
+        robot_enabled: see ``ServerThread``.
 
     """
 
@@ -63,6 +64,7 @@ class Shared:
     draining: bool = False
     conversations: dict[Conversation, asyncio.Task[None]] = field(default_factory=dict)
     request_timeout: float = 0.0
+    robot_enabled: Callable[[], bool] | None = None
 
 
 class Conversation:
@@ -172,7 +174,8 @@ class Conversation:
         received = perf_counter()
         self._count += 1
         self._shared.traffic.add('requests')
-        exchange = Exchange(self._session, self._shared.engine, self._shared.traffic)
+        shared = self._shared
+        exchange = Exchange(self._session, shared.engine, shared.traffic, shared.robot_enabled)
         self._exchange = exchange
         self._shared.codec_pool.hand_over(exchange.run, frame)
         # A 64 MiB frame would otherwise live on beside what was decoded from it.
@@ -207,6 +210,8 @@ class Conversation:
             reply, keys = self._session.reset()
             self._free(keys)
             return reply
+        if exchange.rejected:
+            return self._reject()
         if exchange.expired:
             return self._late(exchange.request)
         request, future = exchange.request, exchange.future
@@ -265,6 +270,18 @@ class Conversation:
         # A session that lives keeps its connection, whoever was refused in the same call.
         self._no_capacity = isinstance(error, NoCapacity) and request.reset
         told = one_line(str(error)) if isinstance(error, InvalidObservation) else ''
+        return self._session.failed(self._request_id, told)
+
+    def _reject(self) -> bytes | str:
+        """Log that the robot goes first and return what the client may know of it."""
+        self._failures += 1
+        self._shared.traffic.add('failures')
+        self._shared.traffic.add('rejected')
+        told = 'no remote client is served while the robot is enabled'
+        self._note(
+            logging.WARNING,
+            f'{told} (safety.remote_clients: reject_while_enabled); disable the robot, or allow it',
+        )
         return self._session.failed(self._request_id, told)
 
     def _late(self, request: InferenceRequest | None) -> bytes | str:

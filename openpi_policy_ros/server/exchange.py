@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from time import perf_counter
@@ -29,6 +30,7 @@ class Exchange:
     Attributes:
         undecodable: why the frame is no request; None if it is one.
         reset: whether the frame asks for a reset; nothing is submitted then.
+        rejected: whether it was refused because the robot beside the server is enabled.
         expired: whether its time was up before the answer came; the answer is dropped.
         request: what was submitted; None if nothing was.
         future: the engine's answer, done unless given up before; None if nothing was submitted.
@@ -36,8 +38,15 @@ class Exchange:
 
     """
 
-    def __init__(self, session: Session, engine: Engine, traffic: Traffic) -> None:
+    def __init__(
+        self,
+        session: Session,
+        engine: Engine,
+        traffic: Traffic,
+        robot_enabled: Callable[[], bool] | None = None,
+    ) -> None:
         self._session = session
+        self._robot_enabled = robot_enabled
         self._engine = engine
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
@@ -45,13 +54,14 @@ class Exchange:
         self._abandoned = False
         self.undecodable: Exception | None = None
         self.reset = False
+        self.rejected = False
         self.expired = False
         self.request: InferenceRequest | None = None
         self.future: Future[ActionChunk] | None = None
         self.submitted = 0.0
 
     async def over(self) -> None:
-        """Wait until the frame was refused, asked for a reset, was answered, or was abandoned."""
+        """Wait until the frame was refused, asked for a reset, was answered, or abandoned."""
         await self._over
 
     def run(self, frame: bytes | str) -> None:
@@ -72,6 +82,10 @@ class Exchange:
             self.reset = True
             return
         if self._abandoned:
+            return
+        if self._robot_enabled is not None and self._robot_enabled():
+            # Before the session hears of it: the next call finds it as this one did.
+            self.rejected = True
             return
         self.request, keys = self._session.begin(command)
         for key in keys:

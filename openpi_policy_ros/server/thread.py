@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from http import HTTPStatus
 
@@ -47,15 +48,23 @@ class ServerThread:
         engine: started; it stays the caller's and is not closed by ``stop``.
         config: where and how to listen.
         exposure: keys and certificate, where they were read before; None = read them at ``start``.
+        robot_enabled: asked from any thread before each request; True = it is answered with an
+            inference error, because a robot is driven that must not wait for it. None = never.
 
     """
 
     def __init__(
-        self, engine: Engine, config: ServerConfig, exposure: Exposure | None = None
+        self,
+        engine: Engine,
+        config: ServerConfig,
+        exposure: Exposure | None = None,
+        *,
+        robot_enabled: Callable[[], bool] | None = None,
     ) -> None:
         self._engine = engine
         self._config = config
         self._given_exposure = exposure
+        self._robot_enabled = robot_enabled
         self._exposure = Exposure()
         self._aliases = {path: Dialect[name.upper()] for path, name in config.aliases.items()}
         self._traffic = Traffic()
@@ -134,6 +143,7 @@ class ServerThread:
                 log,
                 self._traffic,
                 request_timeout=self._config.request_timeout,
+                robot_enabled=self._robot_enabled,
             )
             server = await self._listen(shared)
             port: int = server.sockets[0].getsockname()[1]

@@ -20,6 +20,7 @@ class ServerStats:
         connections: robot clients ever.
         requests: frames received, resets and invalid ones included.
         failures: requests answered with an inference error.
+        rejected: of these, because the robot beside the server was enabled.
         invalid_payloads: frames that were no request.
         stages: ``decode`` and ``encode``, milliseconds.
 
@@ -29,6 +30,7 @@ class ServerStats:
     connections: int = 0
     requests: int = 0
     failures: int = 0
+    rejected: int = 0
     invalid_payloads: int = 0
     stages: Mapping[str, Timing] = field(default_factory=dict)
 
@@ -39,7 +41,7 @@ class Traffic:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(
-            ('clients', 'connections', 'requests', 'failures', 'invalid_payloads'), 0
+            ('clients', 'connections', 'requests', 'failures', 'rejected', 'invalid_payloads'), 0
         )
         self._stages = Stages()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from openpi_policy_ros.bench import topics, transport
+from openpi_policy_ros.bench import control, topics, transport
 from openpi_policy_ros.bench.child import Child, ChildFailed
 from openpi_policy_ros.bench.topics import overhead
 from openpi_policy_ros.cli import main
@@ -129,11 +129,14 @@ def test_a_missing_rival_is_an_error_where_asked_for_and_a_word_where_not(
     assert 'pip install --no-deps openpi-client' in refused
     assert 'source a ROS 2 installation' in refused
     assert topics.missing() is not None
+    # What it measures is pinned elsewhere; it needs none of the two.
+    monkeypatch.setattr(control, 'measure', lambda **_: {'measured': True})
+    monkeypatch.setattr(control, 'report', str)
     result = bench(
         tmp_path,
         *('--rounds', '1', '--steps', '1', '--threads', '1', '--cameras', '1', '--no-reference'),
     )
-    assert set(result) == {'machine', 'model'}
+    assert set(result) == {'machine', 'control', 'model'}
     assert 'speedup' not in result['model']['cameras']['1']
     assert 'transport: left out: the rival decodes with openpi_client' in capsys.readouterr().err
 
@@ -142,7 +145,7 @@ def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         main(['bench', '--only', 'transport,teleport'])
     assert ended.value.code == 2
-    assert 'teleport: expected some of transport, topics, model' in capsys.readouterr().err
+    assert 'teleport: expected some of transport, topics, control, model' in capsys.readouterr().err
 
 
 def test_a_result_file_that_cannot_be_written_is_refused_before_measuring(

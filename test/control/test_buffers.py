@@ -57,10 +57,10 @@ def test_before_the_first_clock_message_nothing_is_believed(stamp: int) -> None:
 
 def test_a_clock_far_away_is_told_from_a_late_message() -> None:
     buffer: Latest[str] = Latest('camera', 0.15)
-    buffer.accept('x', 5, NOW)
+    buffer.accept('x', 5, NOW, 0)
     assert buffer.sample is not None
     assert 'is use_sim_time set alike' in stale_text(buffer.sample, buffer.max_age_ns, NOW)
-    buffer.accept('x', NOW - 200 * MS, NOW)
+    buffer.accept('x', NOW - 200 * MS, NOW, 0)
     assert 'use_sim_time' not in stale_text(buffer.sample, buffer.max_age_ns, NOW)
     refusal = check_stamp(NOW, 5, Timing())
     assert isinstance(refusal, Refusal)
@@ -72,27 +72,88 @@ def test_a_clock_far_away_is_told_from_a_late_message() -> None:
 def test_a_sample_is_stale_beyond_its_max_age(age: int) -> None:
     buffer: Latest[str] = Latest('camera', 0.15)
     assert not buffer.is_stale(NOW)
-    buffer.accept('x', NOW - age, NOW)
+    buffer.accept('x', NOW - age, NOW, 0)
     assert buffer.is_stale(NOW) == (age > 150 * MS)
 
 
 def test_the_newest_word_of_a_stream_counts_good_or_bad() -> None:
     buffer: Latest[str] = Latest('camera', 0.15)
-    buffer.accept('good', NOW, NOW)
+    buffer.accept('good', NOW, NOW, 0)
     buffer.refuse(Refusal('is broken', 'broken'))
     assert buffer.sample is None
-    buffer.accept('good again', NOW, NOW)
+    buffer.accept('good again', NOW, NOW, 0)
     assert buffer.refusal is None
     assert buffer.sample is not None
     assert buffer.sample.value == 'good again'
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(1, 10**6)))
-def test_the_clock_watch_fires_once_for_each_step_backwards(times: list[int]) -> None:
-    watch = ClockWatch()
-    fired = [watch.jumped_back(now) for now in times]
-    assert fired == [bool(i) and now < times[i - 1] for i, now in enumerate(times)]
+@given(age=st.integers(-10 * MS, 10**9), passed=st.integers(0, 10**10), refused=st.booleans())
+def test_the_age_of_a_stream_is_that_at_arrival_and_what_the_steady_clock_says_since(
+    age: int, passed: int, refused: bool
+) -> None:
+    buffer: Latest[str] = Latest('camera', 0.15)
+    assert buffer.age_ns(5) is None
+    buffer.refuse(Refusal('is broken', 'broken'))
+    assert buffer.age_ns(5) is None
+    buffer.accept('x', NOW - age, NOW, 5)
+    if refused:
+        buffer.refuse(Refusal('is broken', 'broken'))
+    assert buffer.age_ns(5 + passed) == max(age, 0) + passed
+    buffer.clear()
+    assert buffer.age_ns(5 + passed) == max(age, 0) + passed
+
+
+def test_messages_that_cannot_be_read_make_no_stream_fresh() -> None:
+    buffer: Latest[str] = Latest('camera', 0.15)
+    buffer.accept('good', NOW, NOW, 1 * MS)
+    good = buffer.sample
+    assert good is not None
+    buffer.could_read(good)
+    for steady in (10 * MS, 20 * MS, 30 * MS):
+        buffer.accept('broken', NOW, NOW, steady)
+        broken = buffer.sample
+        assert broken is not None
+        buffer.could_not_read(broken, Refusal('is broken', 'broken'))
+        assert buffer.sample is None
+        assert buffer.age_ns(steady) == steady - 1 * MS
+    buffer.accept('broken?', NOW, NOW, 40 * MS)
+    assert buffer.age_ns(40 * MS) == 39 * MS, 'fresh before it was read'
+    assert buffer.sample is not None
+    buffer.could_read(buffer.sample)
+    assert buffer.age_ns(40 * MS) == 0
+    buffer.accept('good', NOW, NOW, 50 * MS)
+    assert buffer.age_ns(50 * MS) == 0
+
+
+def test_a_newer_message_survives_that_an_older_one_could_not_be_read() -> None:
+    buffer: Latest[str] = Latest('camera', 0.15)
+    buffer.accept('broken', NOW, NOW, 0)
+    broken = buffer.sample
+    assert broken is not None
+    buffer.accept('newer', NOW, NOW, 1)
+    buffer.could_not_read(broken, Refusal('is broken', 'broken'))
+    assert buffer.sample is not None
+    assert buffer.sample.value == 'newer'
+    assert buffer.age_ns(2) is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6))))
+def test_the_clock_watch_fires_once_for_each_jump(steps: list[tuple[int, int]]) -> None:
+    watch = ClockWatch(forward=1e-4)
+    steady, last = 0, None
+    for now, passed in steps:
+        steady += passed
+        moved = 0 if last is None else now - last
+        expected = 0
+        if moved < 0:
+            expected = moved
+        elif last and moved - passed > 100_000:
+            expected = moved - passed
+        assert watch.jump_ns(now, steady) == expected
+        assert watch.jump_ns(now, steady) == 0
+        last = now
 
 
 @settings(deadline=None)

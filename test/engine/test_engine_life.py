@@ -12,6 +12,7 @@ import pytest
 from fakes import WAIT, EchoPolicy, FailingPolicy, SlowPolicy, make_spec, request
 
 from openpi_policy_ros.engine import Engine, EngineStopped, Lane
+from openpi_policy_ros.engine.queue import FairQueue
 from openpi_policy_ros.policies.base import ActionChunk, SessionKey
 
 
@@ -116,6 +117,51 @@ def test_a_dead_worker_fails_everybody_at_once_and_is_told(death, caplog):
     engine.close(WAIT)
     assert not engine.health().ready
     assert policy.closed == 1
+
+
+def test_a_worker_that_dies_outside_of_any_call_fails_everybody_and_is_told(monkeypatch, caplog):
+    engine = Engine(EchoPolicy())
+    engine.start()
+    submit(engine, value=1).result(WAIT)
+
+    def broken(self: FairQueue, max_batch: int = 1) -> None:
+        raise MemoryError('no room')
+
+    monkeypatch.setattr(FairQueue, 'take', broken)
+    with pytest.raises(EngineStopped, match='died'):
+        submit(engine, value=2).result(WAIT)
+    for thread in threading.enumerate():
+        if thread.name.startswith('inference'):
+            thread.join(WAIT)
+            assert not thread.is_alive()
+    assert 'died' in engine.problem()
+    assert not engine.health().ready
+    assert 'no room' in caplog.text
+    with pytest.raises(EngineStopped, match='died'):
+        submit(engine, value=3).result(WAIT)
+    engine.close()
+
+
+def test_a_dead_worker_is_a_problem_and_a_slow_call_is_none():
+    policy, clock = SlowPolicy(), Clock()
+    engine = Engine(policy, inference_timeout=5.0, clock=clock)
+    assert engine.problem() == 'not started'
+    engine.start()
+    future = submit(engine)
+    policy.wait_started()
+    clock.now += 600.0
+    assert not engine.health().ready
+    assert engine.problem() == ''
+    policy.release()
+    future.result(WAIT)
+    engine.close()
+    assert engine.problem() == 'stopped'
+    dead = Engine(FailingPolicy(SystemExit()))
+    dead.start()
+    assert submit(dead).exception(WAIT) is not None
+    assert 'died' in dead.problem()
+    dead.close()
+    assert 'died' in dead.problem()
 
 
 def test_one_dead_thread_of_several_stops_the_engine():

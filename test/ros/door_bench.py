@@ -18,7 +18,9 @@ from openpi_policy_ros.configuration.schema import validate
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.policies.base import ActionChunk
-from openpi_policy_ros.ros.door import DoorState, RobotDoor
+from openpi_policy_ros.ros.actuator import Actuator
+from openpi_policy_ros.ros.door import RobotDoor
+from openpi_policy_ros.ros.door_log import DoorState
 
 WAIT = 5.0
 START = 10**18
@@ -29,7 +31,11 @@ class Bench:
     """A robot with one joint, a door, and everything that came out of it."""
 
     def __init__(
-        self, policy: EchoPolicy, rate: float = 0.0, inference_timeout: float = WAIT
+        self,
+        policy: EchoPolicy,
+        rate: float = 0.0,
+        inference_timeout: float = WAIT,
+        actuation: Actuator | None = None,
     ) -> None:
         self.policy = with_scalars(policy)
         self.engine = Engine(policy, inference_timeout=inference_timeout)
@@ -49,6 +55,7 @@ class Bench:
             publish=self._publish,
             report=self.states.append,
             rate=rate,
+            actuation=actuation,
         )
 
     def _publish(self, chunk: ActionChunk, t_obs_ns: int) -> None:
@@ -56,8 +63,8 @@ class Bench:
             raise RuntimeError('the publisher is gone')
         self.chunks.append((float(chunk.actions[0, 0]), t_obs_ns))
 
-    def see(self, value: float) -> None:
-        seconds, rest = divmod(self.now, 10**9)
+    def see(self, value: float, age_ns: int = 0) -> None:
+        seconds, rest = divmod(self.now - age_ns, 10**9)
         stamp = SimpleNamespace(sec=seconds, nanosec=rest)
         message = SimpleNamespace(header=SimpleNamespace(stamp=stamp), name=['a'], position=[value])
         self.sensors.add_joints(message)
@@ -73,6 +80,16 @@ class Bench:
         """Let the door come to rest: two looks at the sensors after whatever is going on."""
         self.until(lambda: self.door._in_flight is None)
         time.sleep(0.03)
+
+    def settle_awake(self) -> None:
+        """Let the door look at what is in flight some times."""
+        for _ in range(3):
+            self.door.wake()
+            time.sleep(0.005)
+
+    def pass_time(self, by_ns: int) -> None:
+        """Let the node's clock jump."""
+        self.now += by_ns
 
     @property
     def values(self) -> list[float]:

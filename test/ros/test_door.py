@@ -22,7 +22,8 @@ from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.engine import Engine, Lane
 from openpi_policy_ros.errors import InvalidObservation
 from openpi_policy_ros.policies.base import ACTIONS, ActionChunk, InferenceRequest, SessionKey
-from openpi_policy_ros.ros.door import DoorState, RobotDoor
+from openpi_policy_ros.ros.door import RobotDoor
+from openpi_policy_ros.ros.door_log import DoorState
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.configuration.schema import validate
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.policies.base import ActionChunk
-from openpi_policy_ros.ros.door import REPEAT, RobotDoor
+from openpi_policy_ros.ros.door import RobotDoor
+from openpi_policy_ros.ros.door_log import REPEAT
 
 NOW = 10**18
 

@@ -299,7 +299,7 @@ def test_the_status_names_the_policy_and_says_that_chunks_are_raw(robot: Robot) 
         'ready', lambda: robot.peer.status_text() == 'READY', lambda: robot.publish()
     )
     said = robot.peer.status()
-    assert said['chunks'] == 'raw and ungated: there are no limits yet, and nothing moves the robot'
+    assert said['chunks'] == 'raw and ungated: the robot gets only what passes the gates'
     assert (said['state'], said['reason']) == ('READY', '')
     assert (said['policy'], said['model'], said['revision']) == ('digest', 'digest', 'r1')
     assert said['weights_hash'] == 'c0ffee'
@@ -309,23 +309,23 @@ def test_the_status_names_the_policy_and_says_that_chunks_are_raw(robot: Robot) 
 @pytest.mark.parametrize(
     ('changes', 'reason'),
     [
-        ({'exterior': None}, "WAIT: camera 'exterior_1' is "),
-        ({'wrist': None}, "WAIT: camera 'wrist' is "),
-        ({'gripper': None}, 'WAIT: joint_states: finger_joint is '),
-        ({'exterior': {'stamp_ns': 0}}, "WAIT: camera 'exterior_1' has no stamp (0)"),
+        ({'exterior': None}, "READY: camera 'exterior_1' is "),
+        ({'wrist': None}, "READY: camera 'wrist' is "),
+        ({'gripper': None}, 'READY: joint_states: finger_joint is '),
+        ({'exterior': {'stamp_ns': 0}}, "READY: camera 'exterior_1' has no stamp (0)"),
         ({'arm': {'stamp_ns': 0}}, 'panda_joint7 has no stamp (0)'),
         (
             {'exterior': {'encoding': '16UC1'}},
-            "WAIT: camera 'exterior_1': encoding '16UC1' is a depth",
+            "READY: camera 'exterior_1': encoding '16UC1' is a depth",
         ),
         (
             {'exterior': {'encoding': 'rgb16'}},
-            "WAIT: camera 'exterior_1': encoding 'rgb16' is of 16 bits per channel",
+            "READY: camera 'exterior_1': encoding 'rgb16' is of 16 bits per channel",
         ),
-        ({'wrist': {'data': b'BM'}}, "WAIT: camera 'wrist': data of format"),
+        ({'wrist': {'data': b'BM'}}, "READY: camera 'wrist': data of format"),
         (
             {'gripper': {'positions': {'finger_joint': float('nan')}}},
-            'WAIT: joint_states: finger_joint position is nan',
+            'READY: joint_states: finger_joint position is nan',
         ),
     ],
 )
@@ -334,7 +334,7 @@ def test_without_usable_sensors_there_is_no_inference_but_a_reason(
 ) -> None:
     robot.chunk()
     robot.blocked(reason, **changes)
-    robot.process.wait_for(reason.removeprefix('WAIT: '))
+    robot.process.wait_for(reason.removeprefix('READY: '))
     time.sleep(0.1)
     robot.peer.forget(CHUNK)
     for _ in range(3):
@@ -362,7 +362,7 @@ def test_a_joint_that_nobody_publishes_is_named(robot: Robot) -> None:
 
 def test_a_reset_is_a_new_session_with_empty_buffers(robot: Robot) -> None:
     before = robot.chunk()[1][4]
-    robot.peer.wait_until('silence', lambda: robot.peer.status()['state'] == 'WAIT')
+    robot.peer.wait_until('silence', lambda: robot.peer.status()['reason'])
     answer = robot.peer.reset()
     assert answer.success
     assert 'new session ros:/openpi_policy/' in answer.message
@@ -373,10 +373,10 @@ def test_a_reset_is_a_new_session_with_empty_buffers(robot: Robot) -> None:
 @pytest.mark.parametrize(
     ('prompt', 'reason'),
     [
-        (RAISES, 'WAIT: inference failed: RuntimeError: the device fell off the bus'),
-        (NOT_FINITE, 'WAIT: inference failed: InvalidOutput'),
-        (REFUSED, 'WAIT: the policy refuses the observation: prompt: is not to our taste'),
-        (' ', 'WAIT: no prompt; publish a std_msgs/String'),
+        (RAISES, 'READY: inference failed: RuntimeError: the device fell off the bus'),
+        (NOT_FINITE, 'READY: inference failed: InvalidOutput'),
+        (REFUSED, 'READY: the policy refuses the observation: prompt: is not to our taste'),
+        (' ', 'READY: no prompt; publish a std_msgs/String'),
     ],
 )
 def test_what_fails_is_told_and_the_next_good_observation_is_served(

@@ -24,12 +24,14 @@ from openpi_policy_ros.wire import Dialect
 class Loopback:
     """A started engine and server, and ways to talk to them."""
 
-    def __init__(self, policy: Policy, **settings: Any) -> None:
+    def __init__(
+        self, policy: Policy, robot_enabled: Callable[[], bool] | None = None, **settings: Any
+    ) -> None:
         config = ServerConfig(**{'port': 0, 'drain_timeout': 10.0, **settings})
         self.policy = policy
         self.engine = Engine(policy, inference_timeout=config.inference_timeout)
         self.engine.start()
-        self.server = ServerThread(self.engine, config)
+        self.server = ServerThread(self.engine, config, robot_enabled=robot_enabled)
         self.port = self.server.start()
 
     def url(self, dialect: Dialect) -> str:

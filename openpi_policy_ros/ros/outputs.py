@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Hand commands to the robot's controllers: trajectories, arrays, and goals of grippers.
+
+What is sent has passed the gates; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from builtin_interfaces.msg import Duration
+from rclpy.action import ActionClient
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.duration import Duration as Period
+from rclpy.exceptions import NameValidationException
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import ReliabilityPolicy
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from openpi_policy_ros.configuration.robot import RobotConfig
+from openpi_policy_ros.control.buffers import NANOSECONDS
+from openpi_policy_ros.control.commands import (
+    ArrayCommand,
+    Command,
+    GripperCommand,
+    TrajectoryCommand,
+)
+from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.ros.sensors import qos
+
+_log = logging.getLogger('openpi_policy_ros.ros.outputs')
+
+FLUSH = 0.5
+"""Longest wait until controllers have acknowledged the last message, s."""
+
+MESSAGE_TYPES = {'trajectory': JointTrajectory, 'array': Float64MultiArray}
+
+
+def joint_trajectory(command: TrajectoryCommand) -> JointTrajectory:
+    """Return the message: positions only, and stamp zero, which means from its arrival on."""
+    message = JointTrajectory()
+    message.joint_names = list(command.joints)
+    for row, time_ns in zip(command.rows, command.times_ns, strict=True):
+        point = JointTrajectoryPoint()
+        point.positions = array('d', row)
+        point.time_from_start = Duration(sec=time_ns // NANOSECONDS, nanosec=time_ns % NANOSECONDS)
+        message.points.append(point)
+    return message
+
+
+def multi_array(command: ArrayCommand) -> Float64MultiArray:
+    """Return the message: one number per joint, without layout, as forward controllers want it."""
+    return Float64MultiArray(data=array('d', command.values))
+
+
+def gripper_goal(action: Any, command: GripperCommand) -> Any:
+    """Return the goal of a ``control_msgs/action/GripperCommand``, whose class is ``action``."""
+    goal = action.Goal()
+    goal.command.position = command.position
+    goal.command.max_effort = command.max_effort
+    return goal
+
+
+def gripper_action(output: str) -> Any:
+    """Return the class ``control_msgs.action.GripperCommand``; only needed by such outputs.
+
+    Raises:
+        ConfigurationError: control_msgs is not installed.
+
+    """
+    try:
+        import control_msgs.action
+    except ImportError as error:
+        raise ConfigurationError(
+            'outputs',
+            [
+                f'outputs.{output}.type: gripper needs the package control_msgs, which cannot be '
+                f'imported ({error}); install it (apt install ros-$ROS_DISTRO-control-msgs), or '
+                'command the gripper by type: array or trajectory with gripper: true'
+            ],
+        ) from error
+    return control_msgs.action.GripperCommand
+
+
+class GripperGoals:
+    """Sends goals to one gripper's action server, and tells which it refuses."""
+
+    def __init__(self, name: str, topic: str, action: Any, client: Any) -> None:
+        """Take an action client of ``topic``; ``action`` is the class of the action."""
+        self._name = name
+        self._topic = topic
+        self._action = action
+        self._client = client
+
+    def send(self, command: GripperCommand) -> None:
+        """Send a goal; it replaces the one before.
+
+        Raises:
+            RuntimeError: no action server is there.
+
+        """
+        if not self._client.server_is_ready():
+            raise RuntimeError(
+                f'no action server on {self._topic}; start the gripper controller, or correct '
+                f'outputs.{self._name}.topic'
+            )
+        goal = gripper_goal(self._action, command)
+        self._client.send_goal_async(goal).add_done_callback(self._answered)
+
+    def close(self) -> None:
+        """Take the client back."""
+        self._client.destroy()
+
+    def _answered(self, future: Any) -> None:
+        error = future.exception()
+        if error is not None:
+            _log.error('output %r: the goal failed: %s', self._name, error)
+        elif not future.result().accepted:
+            _log.error('output %r: %s refused the goal', self._name, self._topic)
+
+
+class Outputs:
+    """Publishers and action clients of every output of a robot.
+
+    Args:
+        node: owns them.
+        robot: which outputs.
+
+    Raises:
+        ConfigurationError: a name that ROS refuses, or control_msgs is missing for a gripper.
+
+    """
+
+    def __init__(self, node: Node, robot: RobotConfig) -> None:
+        self._node = node
+        self._publishers: dict[str, Publisher] = {}
+        self._grippers: dict[str, GripperGoals] = {}
+        self._senders: dict[str, Callable[[Any], None]] = {}
+        for name in robot.output_names:
+            output = robot.outputs[name]
+            try:
+                if output.type == 'gripper':
+                    self._add_gripper(name, output.topic)
+                else:
+                    self._add_publisher(name, output.type, output.topic)
+            except ConfigurationError:
+                self.close()
+                raise
+            except (RuntimeError, NameValidationException) as error:
+                # What rclpy raises for a name it refuses, or one in use with another type.
+                self.close()
+                raise ConfigurationError(
+                    f'output {name!r}', [f'topic {output.topic!r} of type {output.type}: {error}']
+                ) from error
+
+    def send(self, command: Command) -> None:
+        """Send one command; raises what the middleware raises."""
+        self._senders[command.output](command)
+
+    def flush(self) -> None:
+        """Wait until controllers have what was sent, so that leaving does not take it back."""
+        deadline = time.monotonic() + FLUSH
+        for name, publisher in self._publishers.items():
+            left = Period(seconds=max(0.0, deadline - time.monotonic()))
+            try:
+                done = publisher.wait_for_all_acked(left)
+            except Exception as error:
+                _log.warning('output %r: cannot wait for its controller: %s', name, error)
+                continue
+            if not done:
+                _log.warning('output %r: its controller has not acknowledged the last hold', name)
+
+    def close(self) -> None:
+        """Take the topics and actions back."""
+        for publisher in self._publishers.values():
+            self._node.destroy_publisher(publisher)
+        for gripper in self._grippers.values():
+            gripper.close()
+        self._publishers.clear()
+        self._grippers.clear()
+        self._senders.clear()
+
+    def _add_publisher(self, name: str, kind: str, topic: str) -> None:
+        publisher = self._node.create_publisher(
+            MESSAGE_TYPES[kind], topic, qos(1, ReliabilityPolicy.RELIABLE)
+        )
+        self._publishers[name] = publisher
+        convert = joint_trajectory if kind == 'trajectory' else multi_array
+        self._senders[name] = lambda command: publisher.publish(convert(command))
+
+    def _add_gripper(self, name: str, topic: str) -> None:
+        action = gripper_action(name)
+        client = ActionClient(
+            self._node, action, topic, callback_group=MutuallyExclusiveCallbackGroup()
+        )
+        self._grippers[name] = GripperGoals(
+            name, self._node.resolve_topic_name(topic), action, client
+        )
+        self._senders[name] = self._grippers[name].send

@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Put together what ``~/status`` says of the robot: from what makes chunks and what plays them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from diagnostic_msgs.msg import DiagnosticStatus
+
+from openpi_policy_ros.control.controller import Tick
+from openpi_policy_ros.control.machine import ACTIVE, State
+from openpi_policy_ros.ros.door import DoorState
+from openpi_policy_ros.ros.publishers import Status
+
+
+def robot_status(
+    door: DoorState, tick: Tick | None, *, dry_run: bool, facts: Mapping[str, str]
+) -> Status:
+    """Return the status of an active node.
+
+    WAIT and HOLD belong to an enabled robot. One that is not is READY (or DRY_RUN), and its reason
+    says why no chunk can be made.
+
+    Args:
+        door: what makes chunks.
+        tick: the newest of the outputs; None = the robot has none, or has not ticked yet.
+        dry_run: the node's parameter.
+        facts: further keys and values.
+
+    """
+    level = DiagnosticStatus.OK
+    if door.reasons:
+        level = DiagnosticStatus.ERROR if door.failing else DiagnosticStatus.WARN
+    numbers = {} if tick is None else {k: str(v) for k, v in asdict(tick.counters).items()}
+    if tick is None or tick.state not in {*ACTIVE, State.HOLD}:
+        state = 'DRY_RUN' if dry_run else 'READY'
+        return Status(state, door.text, level, door.signature, facts, numbers)
+    reason = '; '.join(text for text in (tick.reason, door.text) if text)
+    if tick.state is State.HOLD:
+        level = DiagnosticStatus.ERROR
+    elif tick.state is State.WAIT:
+        level = max(level, DiagnosticStatus.WARN)
+    # Reasons of gates hold ages, which change with every tick.
+    signature = (re.sub(r'\d+', '', tick.reason), door.signature)
+    return Status(tick.state.value, reason, level, signature, facts, numbers)

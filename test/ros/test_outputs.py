@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands become messages and goals; control_msgs is needed by grippers' actions alone.
+
+control_msgs is not installed everywhere the tests run, so a stand-in takes its place here.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from concurrent.futures import Future
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip('rclpy')
+
+from openpi_policy_ros.control.commands import ArrayCommand, GripperCommand, TrajectoryCommand
+from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.ros.outputs import (
+    GripperGoals,
+    gripper_action,
+    gripper_goal,
+    joint_trajectory,
+    multi_array,
+)
+
+pytestmark = pytest.mark.ros
+
+
+class StandInAction:
+    """Has the goal's fields of ``control_msgs/action/GripperCommand``, and no others."""
+
+    class Goal:
+        def __init__(self) -> None:
+            self.command = StandInCommand()
+
+
+class StandInCommand:
+    """``control_msgs/msg/GripperCommand``: two numbers."""
+
+    __slots__ = ('max_effort', 'position')
+
+
+class StandInClient:
+    """An action client whose server answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.goals: list[Any] = []
+        self.answers: list[Future[Any]] = []
+
+    def server_is_ready(self) -> bool:
+        return self.ready
+
+    def send_goal_async(self, goal: Any) -> Future[Any]:
+        self.goals.append(goal)
+        self.answers.append(Future())
+        return self.answers[-1]
+
+
+def test_a_trajectory_starts_at_its_arrival_and_holds_positions_only() -> None:
+    message = joint_trajectory(
+        TrajectoryCommand('arm', ('b', 'a'), (20_000_000, 1_250_000_000), ((1.0, 2.0), (3.0, 4.5)))
+    )
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (0, 0)
+    assert message.joint_names == ['b', 'a']
+    times = [(p.time_from_start.sec, p.time_from_start.nanosec) for p in message.points]
+    assert times == [(0, 20_000_000), (1, 250_000_000)]
+    assert [list(p.positions) for p in message.points] == [[1.0, 2.0], [3.0, 4.5]]
+    for point in message.points:
+        assert [*point.velocities, *point.accelerations, *point.effort] == []
+
+
+def test_an_array_holds_the_numbers_without_a_layout() -> None:
+    message = multi_array(ArrayCommand('arm', (0.25, -1.0)))
+    assert list(message.data) == [0.25, -1.0]
+    assert message.layout.dim == []
+
+
+def test_a_goal_holds_position_and_effort() -> None:
+    goal = gripper_goal(StandInAction, GripperCommand('hand', 0.04, 20.0))
+    assert (goal.command.position, goal.command.max_effort) == (0.04, 20.0)
+
+
+def test_the_action_is_imported_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    package, action = ModuleType('control_msgs'), ModuleType('control_msgs.action')
+    action.GripperCommand = StandInAction  # type: ignore[attr-defined]
+    package.action = action  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, 'control_msgs', package)
+    monkeypatch.setitem(sys.modules, 'control_msgs.action', action)
+    assert gripper_action('hand') is StandInAction
+
+
+def test_without_control_msgs_the_output_is_named_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, 'control_msgs', None)
+    with pytest.raises(ConfigurationError) as refused:
+        gripper_action('hand')
+    text = str(refused.value)
+    for words in ('outputs.hand.type', 'control_msgs', 'apt install', 'type: array'):
+        assert words in text
+
+
+def test_a_goal_goes_to_the_server_and_a_refusal_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = StandInClient()
+    goals = GripperGoals('hand', '/gripper/gripper_cmd', StandInAction, client)
+    for position in (0.0, 0.8, 0.4):
+        goals.send(GripperCommand('hand', position, 5.0))
+    assert [goal.command.position for goal in client.goals] == [0.0, 0.8, 0.4]
+    client.answers[0].set_result(SimpleNamespace(accepted=True))
+    assert caplog.text == ''
+    with caplog.at_level(logging.ERROR):
+        client.answers[1].set_result(SimpleNamespace(accepted=False))
+        client.answers[2].set_exception(OSError('gone'))
+    assert "'hand': /gripper/gripper_cmd refused the goal" in caplog.text
+    assert 'the goal failed: gone' in caplog.text
+
+
+def test_without_a_server_a_goal_is_not_taken_for_sent() -> None:
+    client = StandInClient()
+    client.ready = False
+    goals = GripperGoals('hand', '/gripper/gripper_cmd', StandInAction, client)
+    with pytest.raises(RuntimeError, match='no action server on /gripper/gripper_cmd'):
+        goals.send(GripperCommand('hand', 0.0, 5.0))
+    assert client.goals == []

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What ``~/status`` says: WAIT and HOLD belong to an enabled robot, the others are READY."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip('rclpy')
+
+from diagnostic_msgs.msg import DiagnosticStatus
+
+from openpi_policy_ros.control.buffers import Reason
+from openpi_policy_ros.control.controller import Counters, Tick
+from openpi_policy_ros.control.machine import State
+from openpi_policy_ros.ros.door import DoorState
+from openpi_policy_ros.ros.publishers import Status
+from openpi_policy_ros.ros.robot_status import robot_status
+
+pytestmark = pytest.mark.ros
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+FLOWING = DoorState()
+STALE = DoorState((Reason('stale', ('camera',), 'camera is 0.3 s old'),))
+FAILED = DoorState((Reason('inference', (), 'inference failed'),))
+
+
+def tick(state: State, reason: str = '', **counters: int) -> Tick:
+    return Tick(state, reason, (), Counters(**counters))
+
+
+def status(door: DoorState, one: Tick | None, dry_run: bool = False) -> Status:
+    return robot_status(door, one, dry_run=dry_run, facts={'model': 'm'})
+
+
+@pytest.mark.parametrize('one', [None, tick(State.READY)], ids=['no outputs', 'not enabled'])
+@pytest.mark.parametrize(
+    ('door', 'reason', 'level'),
+    [(FLOWING, '', OK), (STALE, STALE.text, WARN), (FAILED, FAILED.text, ERROR)],
+    ids=['flowing', 'stale', 'failed'],
+)
+def test_a_robot_that_is_not_enabled_is_ready_and_says_why_no_chunk_comes(
+    one: Tick | None, door: DoorState, reason: str, level: bytes
+) -> None:
+    said = status(door, one)
+    assert (said.state, said.reason, said.level) == ('READY', reason, level)
+    assert status(door, one, dry_run=True).state == 'DRY_RUN'
+
+
+@pytest.mark.parametrize(
+    ('state', 'door', 'reason', 'level'),
+    [
+        (State.ENABLED, FLOWING, '', OK),
+        (State.ENABLED, STALE, 'camera is 0.3 s old', WARN),
+        (State.WAIT, FLOWING, 'why', WARN),
+        (State.WAIT, STALE, 'why; camera is 0.3 s old', WARN),
+        (State.WAIT, FAILED, 'why; inference failed', ERROR),
+        (State.HOLD, FLOWING, 'why', ERROR),
+    ],
+)
+def test_an_enabled_robot_tells_its_own_state_first(
+    state: State, door: DoorState, reason: str, level: bytes
+) -> None:
+    said = status(door, tick(state, '' if state is State.ENABLED else 'why'))
+    assert (said.state, said.reason, said.level) == (state.value, reason, level)
+
+
+def test_ages_and_counters_are_numbers_that_need_not_be_told_at_once() -> None:
+    first = status(FLOWING, tick(State.WAIT, 'S1: camera is 0.21 s old', clamped=1))
+    second = status(FLOWING, tick(State.WAIT, 'S1: camera is 0.34 s old', clamped=2))
+    other = status(FLOWING, tick(State.WAIT, 'S3: camera and joints', clamped=2))
+    assert first.signature == second.signature != other.signature
+    assert (first.facts, first.numbers['clamped']) == (second.facts, '1')
+    assert second.numbers['clamped'] == '2'
