@@ -55,6 +55,8 @@ class _Known:
     family: Family | None = None
 
 
+_LONGEST_NAME = 255
+"""Characters of a file's name that a file system takes."""
 _NORMALIZING = ('eps', 'features', 'norm_map', 'normalize_observation_keys')
 _RELATIVE_STEP = _Known(('enabled', 'exclude_joints', 'action_names'))
 _STEPS: Mapping[str, _Known] = {
@@ -230,7 +232,7 @@ class _ProcessorFile:
             return
         if not isinstance(name, str) or not name or set(name) & set('/\\') or name in ('.', '..'):
             raise self._malformed(f'state_file is {name!r}', 'the name of a file beside it')
-        if not (self._path.parent / name).is_file():
+        if len(name) > _LONGEST_NAME or not (self._path.parent / name).is_file():
             raise CheckpointError(
                 f'{self._path} names the statistics {name}, which do not exist',
                 expected=f'a file {self._path.parent / name}',
@@ -272,7 +274,10 @@ class _ProcessorFile:
             raise self._malformed(f'tokenizer_name is {name!r}', 'a text')
         self._result.max_length = length
         # The name of a tokenizer that was saved beside it says nothing about the hub.
-        saved = 'tokenizer_name' in (step.get('artifacts') or ())
+        artifacts = step.get('artifacts') or {}
+        if not isinstance(artifacts, dict):
+            raise self._malformed(f'artifacts is {artifacts!r:.80}', 'an object')
+        saved = 'tokenizer_name' in artifacts
         if name is not None and not saved and is_hub_id(name):
             self._result.tokenizer_name = name
         return True
