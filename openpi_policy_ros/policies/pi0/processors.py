@@ -8,12 +8,13 @@ is passed over: every step, every setting of it and their order is known here, o
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.checkpoint_files import is_hub_id, read_json
@@ -338,8 +339,9 @@ class _ProcessorFile:
                 f'only {", ".join(_FEATURE_TYPES)}',
             )
         eps = settings.get('eps', LEROBOT_EPS)
-        if not isinstance(eps, (int, float)) or isinstance(eps, bool) or not 0 < eps < math.inf:
-            raise self._malformed(f'eps is {eps!r}', 'a number above 0')
+        real = isinstance(eps, (int, float)) and not isinstance(eps, bool)
+        if not real or not 0 < eps <= float(np.finfo(np.float32).max):
+            raise self._malformed(f'eps is {eps!r:.80}', 'a number above 0 (float32)')
         only = settings.get('normalize_observation_keys')
         if only is not None and not _is_text_list(only):
             raise self._malformed(
