@@ -282,7 +282,10 @@ class _Normalisation:
             )
         found = None
         if step.state_file is not None:
-            found = read_statistics(self.directory / step.state_file, feature, mode, width)
+            # A fine-tune keeps the inputs its base declares, whose state is as wide as the model's.
+            padded = feature == STATE and width == self.config.max_state_dim
+            path = self.directory / step.state_file
+            found = read_statistics(path, feature, mode, width, padded=padded)
         if found is None:
             needed = ' and '.join(f'{feature}.{name}' for name in STATISTICS[mode])
             raise CheckpointError(
