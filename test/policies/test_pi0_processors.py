@@ -33,6 +33,7 @@ from lerobot_files import (
 )
 from policy_checkpoints import rewrite_json
 
+from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.pi0.lerobot_config import read_config
 from openpi_policy_ros.policies.pi0.processing import NormalizerStep, Processing, RelativeStep
 from openpi_policy_ros.policies.pi0.processors import read_processing
@@ -196,6 +197,20 @@ def test_the_name_of_a_tokenizer_is_kept_where_it_is_one_of_the_hub(pi0: Path, n
     # Saved beside the step: the name is that of a folder.
     set_key(pi0 / PREPROCESSOR, TOKENIZER, artifacts={'tokenizer_name': 'tokenizer'})
     assert processing(pi0).tokenizer_name is None
+
+
+@pytest.mark.parametrize('artifacts', [1, 1.5, 'tokenizer_name', ['tokenizer_name']])
+def test_artifacts_that_are_no_object_refuse(pi0: Path, artifacts: Any) -> None:
+    set_key(pi0 / PREPROCESSOR, TOKENIZER, artifacts=artifacts)
+    with pytest.raises(CheckpointError, match='artifacts is'):
+        processing(pi0)
+
+
+@pytest.mark.parametrize('length', [1, 10_001, 10**400, True, 2.5], ids=lambda n: str(n)[:8])
+def test_a_longest_prompt_that_no_memory_holds_refuses(pi0: Path, length: Any) -> None:
+    set_config(pi0 / PREPROCESSOR, TOKENIZER, max_length=length)
+    with pytest.raises(CheckpointError, match='max_length is'):
+        processing(pi0)
 
 
 def test_the_longest_prompt_is_what_the_tokenizer_step_says(pi0: Path) -> None:
@@ -429,13 +444,6 @@ def test_a_setting_of_the_wrong_kind_refuses(tmp_path: Path, name: str, key: str
     for value in bad:
         set_config(path, name, **{key: value})
         refused(path, f': {key} is {value!r}')
-
-
-@pytest.mark.parametrize('bad', [5, 'tokenizer_name', [1]])
-def test_artifacts_that_are_no_object_refuse(tmp_path: Path, bad: Any) -> None:
-    path = file_with(tmp_path, TOKENIZER)
-    set_key(path, TOKENIZER, artifacts=bad)
-    refused(path, f': artifacts is {bad!r}')
 
 
 @pytest.mark.parametrize('name', [NORMALIZER, UNNORMALIZER])

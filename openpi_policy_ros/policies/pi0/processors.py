@@ -19,7 +19,7 @@ import numpy as np
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.checkpoint_files import is_hub_id, read_json
 from openpi_policy_ros.policies.normalization import IDENTITY_MODE, LEROBOT_EPS
-from openpi_policy_ros.policies.pi0.config import STATE, Family, Pi0Config
+from openpi_policy_ros.policies.pi0.config import MAX_TOKENS, STATE, Family, Pi0Config
 from openpi_policy_ros.policies.pi0.processing import (
     POSTPROCESSOR,
     PREPROCESSOR,
@@ -268,16 +268,19 @@ class _ProcessorFile:
         self._check_task_key(_TOKENIZER, settings)
         # LeRobot's default.
         length = settings.get('max_length', 512)
-        if not isinstance(length, int) or isinstance(length, bool) or length < 2:
-            raise self._malformed(f'max_length is {length!r}', 'a whole number of at least 2')
+        whole = isinstance(length, int) and not isinstance(length, bool)
+        if not whole or not 2 <= length <= MAX_TOKENS:
+            raise self._malformed(
+                f'max_length is {length!r:.80}', f'a whole number from 2 to {MAX_TOKENS}'
+            )
         name = settings.get('tokenizer_name')
         if name is not None and not isinstance(name, str):
             raise self._malformed(f'tokenizer_name is {name!r}', 'a text')
         self._result.max_length = length
-        # The name of a tokenizer that was saved beside it says nothing about the hub.
         artifacts = step.get('artifacts') or {}
         if not isinstance(artifacts, dict):
             raise self._malformed(f'artifacts is {artifacts!r:.80}', 'an object')
+        # The name of a tokenizer that was saved beside it says nothing about the hub.
         saved = 'tokenizer_name' in artifacts
         if name is not None and not saved and is_hub_id(name):
             self._result.tokenizer_name = name
