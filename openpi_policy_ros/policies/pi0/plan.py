@@ -98,6 +98,11 @@ def make_plan(
     if options is None:
         problems.unchecked += ['processors', 'observation', 'handshake', 'tokenizer']
         return plan
+    if layout is not layouts.OPENPI_PYTORCH:
+        plan.processing = read_processing(view.located.directory, plan.config, problems)
+        # LeRobot pads and cuts to what the processor says, whatever config.json says.
+        length = plan.processing.max_length or plan.config.tokenizer_max_length
+        plan.config = replace(plan.config, tokenizer_max_length=length)
     with problems.collecting():
         plan.config = apply_options(plan.config, options, source)
     _plan_pipeline(request, view, plan, layout, options, source, problems)
@@ -172,12 +177,10 @@ def _plan_pipeline(
         return
     with problems.collecting():
         _refuse_openpi_options(config, options, source)
-    directory = view.located.directory
-    plan.processing = read_processing(directory, config, problems)
-    # LeRobot pads and cuts to what the processor says, whatever config.json says.
-    length = plan.processing.max_length or config.tokenizer_max_length
-    plan.config = config = replace(config, tokenizer_max_length=length)
-    plan.pipeline = lerobot_pipeline(directory, plan.processing, config, options, source, problems)
+    assert plan.processing is not None
+    plan.pipeline = lerobot_pipeline(
+        view.located.directory, plan.processing, config, options, source, problems
+    )
     if plan.pipeline is not None:
         # Statistics know the numbers of a state of which config.json only knows the padded width.
         width = plan.pipeline.state_width or config.state_dim
