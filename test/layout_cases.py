@@ -54,6 +54,12 @@ CASES = {
     'lerobot_mean_std': LayoutCase(
         'droid_jointpos', 'pi0', {'normalization': 'mean_std', 'shards': 2}
     ),
+    'lerobot_0_4_min_max': LayoutCase(
+        'droid_jointpos', 'pi0', {'layout': 'lerobot-0.4', 'normalization': 'min_max'}
+    ),
+    'lerobot_relative_pi05': LayoutCase(
+        'droid_jointpos', 'pi05', {'normalization': 'min_max', 'relative': True}, relative=True
+    ),
     'lerobot_quantiles_pi05': LayoutCase('droid_jointpos', 'pi05'),
     'lerobot_relative': LayoutCase(
         'droid_jointpos', 'pi0', {'normalization': 'quantiles', 'relative': True}, relative=True

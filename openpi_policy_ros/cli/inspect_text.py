@@ -91,8 +91,10 @@ def _report(report: PolicyReport) -> Iterator[str]:
             + (' with antialiasing' if report.antialias else ''),
         )
         parts = ', '.join(' or '.join(keys) for keys in features.state_parts)
-        most = 'exactly' if report.state_exact else 'at most'
-        yield from _row('state', f'{parts}: {most} {features.state_dim} values')
+        if report.state_exact is not None:
+            most = 'exactly' if report.state_exact else 'at most'
+            parts = f'{parts}: {most} {features.state_dim} values'
+        yield from _row('state', parts)
         default = f', else "{features.default_prompt}"' if features.default_prompt else ''
         yield from _row(
             'prompt', f'{features.prompt_key}{default}: at most {report.max_tokens} tokens'

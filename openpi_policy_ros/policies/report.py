@@ -24,13 +24,13 @@ class PolicyReport:
         max_state_dim: width of the model's state input, the checkpoint's own padded.
         chunk: (rows, columns) of the model's own chunk, uncropped.
         spec: what the doors would see, ``weights_hash`` left out; its handshake is the one sent.
-        normalisation: feature type → mode, of those that are not IDENTITY.
-        statistics: files of statistics that the processors name.
-        state_exact: whether the state has to be as wide as its statistics.
+        normalisation: feature type → mode, of those that are done and not IDENTITY.
+        statistics: where their statistics come from.
+        state_exact: whether the state has to be as wide as its statistics; None = not known.
         delta_mask: per column of the uncropped chunk, whether it is a difference from the state;
             () = none is.
         prompt_text: how an instruction becomes the model's text.
-        antialias: whether images are scaled down with an antialiasing filter.
+        antialias: whether images are scaled down with an antialiasing filter; None = not known.
         processors: names of the processor steps, in order.
         tokenizer: where it comes from.
         max_tokens: most tokens of an instruction.
@@ -49,10 +49,10 @@ class PolicyReport:
     spec: PolicySpec | None = None
     normalisation: Mapping[str, str] | None = None
     statistics: tuple[str, ...] = ()
-    state_exact: bool = False
+    state_exact: bool | None = None
     delta_mask: tuple[bool, ...] = ()
     prompt_text: str = ''
-    antialias: bool = False
+    antialias: bool | None = None
     processors: tuple[str, ...] | None = None
     tokenizer: str = ''
     max_tokens: int | None = None

@@ -84,11 +84,6 @@ def test_pi05_reads_the_state_in_its_text(tmp_path: Path) -> None:
     assert not around.state_token
 
 
-def test_the_old_letterbox_is_an_option(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    assert pipeline(tmp_path, legacy_padding=True).legacy_padding
-
-
 def test_a_pi0_preprocessor_without_the_newline_step_leaves_the_text_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

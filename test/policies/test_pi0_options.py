@@ -92,3 +92,9 @@ def test_the_keys_of_openpi_checkpoints() -> None:
     for values, key in (({'asset_id': ''}, 'asset_id'), ({'discrete_state_input': 0}, 'discrete')):
         with pytest.raises(ConfigurationError, match=key):
             read_options(values, 'x')
+
+
+def test_the_longest_text_of_an_openpi_checkpoint_is_bounded() -> None:
+    for length in (0, -5, 10_001):
+        with pytest.raises(ConfigurationError, match='tokenizer_max_length'):
+            read_options({'tokenizer_max_length': length}, 'x')

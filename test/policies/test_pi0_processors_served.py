@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from lerobot_files import (
     NORMALIZER,
     POSTPROCESSOR,
     PREPROCESSOR,
+    STATE,
     UNNORMALIZER,
     add_step,
     both,
@@ -27,6 +29,8 @@ from openpi_policy_ros.errors import (
     ConfigurationError,
     InvalidObservation,
 )
+from openpi_policy_ros.policies.base import InferenceRequest, SessionKey
+from openpi_policy_ros.policies.pi0.openpi_checkpoint import CAMERAS
 from openpi_policy_ros.policies.pi0.prompt import Prompt
 
 NEWLINE, TOKENIZER = 'pi0_new_line_processor', 'tokenizer_processor'
@@ -46,6 +50,40 @@ def test_a_normalisation_without_statistics_needs_the_override(copy: Path) -> No
 def test_statistics_of_an_identity_are_no_obstacle(copy: Path) -> None:
     write_statistics(copy, both('mean', 'std', [0.0] * 32, [1.0] * 32))
     served(copy)
+
+
+def test_a_state_as_wide_as_the_models_has_as_many_numbers_as_its_statistics(copy: Path) -> None:
+    """LeRobot's training keeps the inputs of the base it is pointed to: a state of 32."""
+    set_modes(copy, STATE='MEAN_STD')
+    numbers = {f'{STATE}.mean': [1.0, 2.0, 3.0], f'{STATE}.std': [0.5, 1.0, 2.0]}
+    write_statistics(copy, numbers, after=None)
+    policy = served(copy)
+    assert policy.spec.state.max_dim == 3
+    observation = {key: np.zeros((8, 8, 3), np.uint8) for key in CAMERAS} | {'prompt': 'pick'}
+    key = SessionKey('test', 'test')
+    for state, fits in (([2.0, 2.0, -3.0], True), ([0.0] * 4, False), ([0.0] * 32, False)):
+        given = {**observation, 'state': np.array(state, np.float32)}
+        if fits:
+            seen = policy.prepare(InferenceRequest(given, key)).state
+            np.testing.assert_array_equal(seen, [2.0, 0.0, -3.0, *[0.0] * 29])
+        else:
+            with pytest.raises(InvalidObservation, match='expected 3'):
+                policy.prepare(InferenceRequest(given, key))
+
+
+def test_statistics_that_are_no_state_of_the_model_refuse(copy: Path) -> None:
+    set_modes(copy, STATE='MEAN_STD')
+    for mean, std in (([0.0] * 3, [1.0] * 2), ([0.0] * 33, [1.0] * 33)):
+        write_statistics(copy, {f'{STATE}.mean': mean, f'{STATE}.std': std}, after=None)
+        assert f'has {len(mean)} values, but the feature has 32' in refused(copy).what
+
+
+def test_options_of_openpi_checkpoints_refuse(copy: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"asset_id is 'droid'.*LeRobot"):
+        served(copy, asset_id='droid')
+    with pytest.raises(ConfigurationError, match=r'discrete_state_input is true.*never'):
+        served(copy, discrete_state_input=True)
+    served(copy, discrete_state_input=False)
 
 
 def test_without_processor_files_config_json_decides(copy: Path) -> None:

@@ -65,11 +65,13 @@ def guide(network: Pi0Policy) -> Callable[..., Guidance | None]:
     return make
 
 
-def test_robot_units_are_normalised_and_unknown_columns_left_free(guide: Any) -> None:
+def test_robot_units_are_normalised_and_padding_is_pulled_to_zero(
+    guide: Any,
+) -> None:
     guidance = guide(ABSOLUTE, RtcPrefix(rows([5, 6], [1, 2]), 0, robot_units=True))
     # (5 − 1) / 2, (6 − 2) / 4.
     np.testing.assert_array_equal(guidance.previous, [[2, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
-    np.testing.assert_array_equal(guidance.weights, [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    np.testing.assert_array_equal(guidance.weights, [[1] * 4, [1] * 4, [0] * 4])
 
 
 def test_robot_units_become_differences_from_the_new_state(guide: Any) -> None:
@@ -81,7 +83,8 @@ def test_robot_units_become_differences_from_the_new_state(guide: Any) -> None:
 def test_columns_a_robot_does_not_get_are_not_pulled(guide: Any) -> None:
     guidance = guide(RELATIVE, RtcPrefix(rows([5]), 0, robot_units=True), (2, 1))
     np.testing.assert_array_equal(guidance.previous[0], [1.5, 0, 0, 0])
-    np.testing.assert_array_equal(guidance.weights[0], [1, 0, 0, 0])
+    # The one that the robot file cuts off is unknown; what the model pads is 0.
+    np.testing.assert_array_equal(guidance.weights[0], [1, 0, 1, 1])
 
 
 @pytest.mark.parametrize('columns', [2, 4])
@@ -194,6 +197,25 @@ def test_both_forms_of_a_leftover_mean_the_same(network: Pi0Policy, observe: Obs
     free = ask(policy, second).actions
     near, far = (np.abs(a[:3] - chunk.actions[5:8]).mean() for a in (in_robot_units, free))
     assert near < 0.5 * far
+
+
+def test_both_forms_mean_the_same_where_the_model_pads_its_actions(
+    golden: Path, observe: Observe
+) -> None:
+    # 7 columns of 32 mean something; the others are trained to be 0.
+    policy = load(LoadRequest(str(golden.parent / 'pi05_tiny')), 'pi05')
+    assert policy.spec.action_dim == 7
+    first, second = (observe(state=np.full(14, value)) for value in (0.1, 0.2))
+    chunk = ask(policy, first)
+    assert chunk.model_actions is not None
+    in_robot_units, in_model_space = (
+        ask(policy, second, rtc=prefix).actions
+        for prefix in (
+            RtcPrefix(chunk.actions[5:], 3, robot_units=True),
+            RtcPrefix(chunk.model_actions[5:, :7], 3),
+        )
+    )
+    np.testing.assert_allclose(in_robot_units, in_model_space, rtol=0, atol=2e-5)
 
 
 def test_a_cropped_reply_guides_the_columns_it_has(network: Pi0Policy, observe: Observe) -> None:

@@ -100,7 +100,7 @@ def test_leftover_is_padded_and_the_horizon_never_exceeds_it() -> None:
 
 def test_columns_that_are_not_known_are_not_pulled() -> None:
     guidance = sampler.make_guidance(
-        torch.ones(2, 2), 1, 2, RtcSettings('ZEROS'), (3, 4), columns=2
+        torch.ones(2, 2), 1, 2, RtcSettings('ZEROS'), (3, 4), unknown=range(2, 4)
     )
     everywhere = sampler.make_guidance(torch.ones(2, 2), 1, 2, RtcSettings('ZEROS'), (3, 4))
     assert guidance is not None

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openpi_policy_ros.configuration.deploy_file import read_deploy_file
@@ -270,6 +270,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
 def test_no_mapping_makes_reading_fail_in_another_way_than_a_refusal(
     values: dict[Any, Any],

@@ -119,6 +119,14 @@ def test_state_and_actions_may_have_modes_of_their_own(files: Path) -> None:
     np.testing.assert_array_equal(actions[0], f32(5.0, -0.5, 4.0))
 
 
+@pytest.mark.parametrize(
+    'eps', [0, -1e-8, True, '1e-8', 10**400, 1e300, float('nan')], ids=lambda eps: str(eps)[:8]
+)
+def test_an_eps_that_is_no_small_number_refuses(mean_std: Path, eps: Any) -> None:
+    set_config(mean_std / PREPROCESSOR, NORMALIZER, eps=eps)
+    assert 'eps is ' in rejected(mean_std).what
+
+
 def test_each_step_has_its_own_eps(mean_std: Path) -> None:
     set_config(mean_std / PREPROCESSOR, NORMALIZER, eps=2.0)
     set_modes(mean_std, ACTION='MIN_MAX')

@@ -62,7 +62,7 @@ def published(peer: Peer) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    'name', ['lerobot_relative', 'lerobot_quantiles_pi05', 'openpi_delta_mask']
+    'name', ['lerobot_0_4_min_max', 'lerobot_relative_pi05', 'openpi_delta_mask']
 )
 def test_topics_and_websocket_give_the_policys_robot_actions(tmp_path: Path, name: str) -> None:
     case = CASES[name]

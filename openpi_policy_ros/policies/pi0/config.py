@@ -17,6 +17,8 @@ from openpi_policy_ros.errors import CheckpointError
 STATE = 'observation.state'
 ACTION = 'action'
 MAX_STEPS = 1000
+MAX_TOKENS = 10_000
+"""Of a text: memory is reserved for the longest one."""
 """Most sampler steps a call may ask for: far beyond any use, but a bound on what it costs."""
 
 Family = Literal['pi0', 'pi05']

@@ -25,6 +25,7 @@ from openpi_policy_ros.policies.layouts import TYPES
 from openpi_policy_ros.policies.pi0.config import (
     ACTION,
     MAX_STEPS,
+    MAX_TOKENS,
     PALIGEMMA_VOCABULARY,
     STATE,
     VARIANTS,
@@ -75,7 +76,7 @@ class _LeRobotConfig(_Lenient):
     max_period: float = Field(default=4.0, gt=0.0)
     image_resolution: list[int] = Field(default=[224, 224], min_length=2, max_length=2)
     empty_cameras: int = Field(default=0, ge=0)
-    tokenizer_max_length: int = Field(default=48, ge=2)
+    tokenizer_max_length: int = Field(default=48, ge=2, le=MAX_TOKENS)
     normalization_mapping: dict[str, str] = Field(
         default={'VISUAL': 'IDENTITY', 'STATE': 'MEAN_STD', 'ACTION': 'MEAN_STD'}
     )
@@ -87,7 +88,7 @@ class _LeRobotConfig(_Lenient):
 class _Pi05Config(_LeRobotConfig):
     """What π0.5 has other defaults for."""
 
-    tokenizer_max_length: int = Field(default=200, ge=2)
+    tokenizer_max_length: int = Field(default=200, ge=2, le=MAX_TOKENS)
     normalization_mapping: dict[str, str] = Field(
         default={'VISUAL': 'IDENTITY', 'STATE': 'QUANTILES', 'ACTION': 'QUANTILES'}
     )

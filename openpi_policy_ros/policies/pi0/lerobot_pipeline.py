@@ -76,11 +76,15 @@ def lerobot_pipeline(
         return None
     before = len(problems.errors)
     state = actions = IDENTITY
+    units: tuple[tuple[str, str, str], ...] = ()
     delta_mask: tuple[bool, ...] = ()
     with problems.collecting():
-        state, actions = _Normalisation(directory, processing, config, options, source).settle()
+        settled = _Normalisation(directory, processing, config, options, source).settle()
+        state, actions, units = settled
     with problems.collecting():
         delta_mask = _delta_mask(directory, processing, config)
+    with problems.collecting():
+        _check_age(directory, processing, options, source)
     if len(problems.errors) > before:
         return None
     return Pipeline(
@@ -92,8 +96,35 @@ def lerobot_pipeline(
         legacy_padding=options.legacy_padding,
         # The versions that drew other bars also wrote π0.5's state padded.
         text_state_dim=config.max_state_dim if options.legacy_padding else 0,
+        units=units,
         delta_mask=delta_mask,
     )
+
+
+def _check_age(directory: Path, processing: Processing, options: Pi0Options, source: str) -> None:
+    """Compare ``legacy_padding`` with what little the files tell of the LeRobot that trained them.
+
+    Raises:
+        ConfigurationError: they hold what only later versions write.
+
+    """
+    # Both came with 0.5.1; the padding changed with 0.5.0.
+    later = processing.relative is not None or processing.config_relative is not None
+    if options.legacy_padding and later:
+        raise ConfigurationError(
+            source,
+            [
+                'legacy_padding is true, but this checkpoint holds settings of relative actions, '
+                'which LeRobot writes from 0.5.1 on, and 0.4.4 was the last to pad otherwise; '
+                'remove the line'
+            ],
+        )
+    if not options.legacy_padding and not later and processing.preprocessor:
+        logger.warning(
+            '%s may have been trained with LeRobot 0.4.0 to 0.4.4, which padded images (and the '
+            "state in π0.5's text) otherwise: if so, set legacy_padding: true in the policy file",
+            directory,
+        )
 
 
 def _prompt_style(directory: Path, processing: Processing, config: Pi0Config) -> PromptStyle:
@@ -119,8 +150,8 @@ class _Normalisation:
     options: Pi0Options
     source: str
 
-    def settle(self) -> tuple[Normalizer, Normalizer]:
-        """Return the normalisation of the state and of the actions.
+    def settle(self) -> tuple[Normalizer, Normalizer, tuple[tuple[str, str, str], ...]]:
+        """Return the normalisation of the state and of the actions, and ``Pipeline.units``.
 
         Raises:
             CheckpointError: an unknown mode, statistics missing, of another width or damaged, or
@@ -133,7 +164,7 @@ class _Normalisation:
         carried = bool(self.processing.statistics)
         if self.options.normalization == 'identity':
             self._check_identity(given, given_source)
-            return IDENTITY, IDENTITY
+            return IDENTITY, IDENTITY, ()
         if given is not None and carried:
             raise CheckpointError(
                 f'{given_source}: norm_stats beside the statistics of the checkpoint, '
@@ -174,6 +205,11 @@ class _Normalisation:
         return (
             IDENTITY if state is None else state.normalizer(steps[0].eps),
             IDENTITY if action is None else action.normalizer(steps[1].eps),
+            tuple(
+                (kind, statistics.mode, Path(statistics.source).name)
+                for kind, statistics in (('STATE', state), ('ACTION', action))
+                if statistics is not None
+            ),
         )
 
     def _wanted(self) -> str:
@@ -282,7 +318,10 @@ class _Normalisation:
             )
         found = None
         if step.state_file is not None:
-            found = read_statistics(self.directory / step.state_file, feature, mode, width)
+            # A fine-tune keeps the inputs its base declares, whose state is as wide as the model's.
+            padded = feature == STATE and width == self.config.max_state_dim
+            path = self.directory / step.state_file
+            found = read_statistics(path, feature, mode, width, padded=padded)
         if found is None:
             needed = ' and '.join(f'{feature}.{name}' for name in STATISTICS[mode])
             raise CheckpointError(

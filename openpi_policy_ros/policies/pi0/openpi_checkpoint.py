@@ -168,7 +168,10 @@ def read_openpi_pipeline(
             processing.statistics = [statistics.source]
             processing.modes = [(statistics.source, kind, mode) for kind in ('STATE', 'ACTION')]
             _warn_of_degenerate(view, statistics)
-        pipeline = _pipeline(config, options, statistics)
+        pipeline = replace(
+            _pipeline(config, options, statistics),
+            units=tuple((kind, how, file) for file, kind, how in processing.modes),
+        )
     with problems.collecting():
         mask = _delta_mask(view, config, profile)
     if pipeline is None or len(problems.errors) > before:

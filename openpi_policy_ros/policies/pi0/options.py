@@ -16,7 +16,13 @@ from pydantic import Field, field_validator, model_validator
 
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.policies.pi0.config import MAX_STEPS, Pi0Config, RtcSettings, Schedule
+from openpi_policy_ros.policies.pi0.config import (
+    MAX_STEPS,
+    MAX_TOKENS,
+    Pi0Config,
+    RtcSettings,
+    Schedule,
+)
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -87,7 +93,9 @@ class Pi0Options(Section):
     image_resolution: list[int] | None = Field(
         default=None, description='[height, width] of the images the model sees.'
     )
-    tokenizer_max_length: int | None = Field(default=None, description='Most text tokens.')
+    tokenizer_max_length: int | None = Field(
+        default=None, ge=2, le=MAX_TOKENS, description='Most text tokens.'
+    )
     max_cameras: int | None = Field(default=None, description='Camera slots.')
     image_feature_keys: list[str] | None = Field(
         default=None, description='Camera features in model order.'

@@ -41,6 +41,7 @@ class Pipeline:
         legacy_padding: letterbox bars of −3 (LeRobot up to 0.4.4).
         text_state_dim: numbers of state in the text, zeros after the normalised state (LeRobot up
             to 0.4.4); 0 = as many as the state has.
+        units: (feature type, mode, file it comes from) of each normalisation that is done.
         delta_mask: [action_dim]; where true, the checkpoint answers differences from the current
             state, and the state is added. Empty: all columns are absolute.
 
@@ -54,6 +55,7 @@ class Pipeline:
     antialias: bool = False
     legacy_padding: bool = False
     text_state_dim: int = 0
+    units: tuple[tuple[str, str, str], ...] = ()
     delta_mask: tuple[bool, ...] = ()
 
     @property

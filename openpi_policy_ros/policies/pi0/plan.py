@@ -98,6 +98,11 @@ def make_plan(
     if options is None:
         problems.unchecked += ['processors', 'observation', 'handshake', 'tokenizer']
         return plan
+    if layout is not layouts.OPENPI_PYTORCH:
+        plan.processing = read_processing(view.located.directory, plan.config, problems)
+        # LeRobot pads and cuts to what the processor says, whatever config.json says.
+        length = plan.processing.max_length or plan.config.tokenizer_max_length
+        plan.config = replace(plan.config, tokenizer_max_length=length)
     with problems.collecting():
         plan.config = apply_options(plan.config, options, source)
     _plan_pipeline(request, view, plan, layout, options, source, problems)
@@ -170,15 +175,37 @@ def _plan_pipeline(
             view, config, options, source, request.profile, problems
         )
         return
-    directory = view.located.directory
-    plan.processing = read_processing(directory, config, problems)
-    # LeRobot pads and cuts to what the processor says, whatever config.json says.
-    length = plan.processing.max_length or config.tokenizer_max_length
-    plan.config = config = replace(config, tokenizer_max_length=length)
-    plan.pipeline = lerobot_pipeline(directory, plan.processing, config, options, source, problems)
+    with problems.collecting():
+        _refuse_openpi_options(config, options, source)
+    assert plan.processing is not None
+    plan.pipeline = lerobot_pipeline(
+        view.located.directory, plan.processing, config, options, source, problems
+    )
     if plan.pipeline is not None:
+        # Statistics know the numbers of a state of which config.json only knows the padded width.
+        width = plan.pipeline.state_width or config.state_dim
+        plan.config = replace(config, state_dim=width)
         with problems.collecting():
             _same_delta_mask(request, plan.pipeline)
+
+
+def _refuse_openpi_options(config: Pi0Config, options: Pi0Options, source: str) -> None:
+    """Refuse what a LeRobot checkpoint has other files for, and would pass over."""
+    problems = []
+    if options.asset_id is not None:
+        problems.append(
+            f'asset_id is {options.asset_id!r}, but a LeRobot checkpoint names its statistics '
+            'itself; remove the line'
+        )
+    told = config.family == 'pi05'
+    if options.discrete_state_input not in (None, told):
+        problems.append(
+            f'discrete_state_input is {str(options.discrete_state_input).lower()}, but LeRobot '
+            f'{"always" if told else "never"} writes the state into the text of a {config.family}; '
+            'remove the line'
+        )
+    if problems:
+        raise ConfigurationError(source, problems)
 
 
 def _same_delta_mask(request: LoadRequest, pipeline: Pipeline) -> None:

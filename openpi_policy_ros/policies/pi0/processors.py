@@ -8,17 +8,18 @@ is passed over: every step, every setting of it and their order is known here, o
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.checkpoint_files import is_hub_id, read_json
 from openpi_policy_ros.policies.normalization import IDENTITY_MODE, LEROBOT_EPS
-from openpi_policy_ros.policies.pi0.config import STATE, Family, Pi0Config
+from openpi_policy_ros.policies.pi0.config import MAX_TOKENS, STATE, Family, Pi0Config
 from openpi_policy_ros.policies.pi0.processing import (
     POSTPROCESSOR,
     PREPROCESSOR,
@@ -55,6 +56,8 @@ class _Known:
     family: Family | None = None
 
 
+_LONGEST_NAME = 255
+"""Characters of a file's name that a file system takes."""
 _NORMALIZING = ('eps', 'features', 'norm_map', 'normalize_observation_keys')
 _RELATIVE_STEP = _Known(('enabled', 'exclude_joints', 'action_names'))
 _STEPS: Mapping[str, _Known] = {
@@ -230,7 +233,7 @@ class _ProcessorFile:
             return
         if not isinstance(name, str) or not name or set(name) & set('/\\') or name in ('.', '..'):
             raise self._malformed(f'state_file is {name!r}', 'the name of a file beside it')
-        if not (self._path.parent / name).is_file():
+        if len(name) > _LONGEST_NAME or not (self._path.parent / name).is_file():
             raise CheckpointError(
                 f'{self._path} names the statistics {name}, which do not exist',
                 expected=f'a file {self._path.parent / name}',
@@ -265,14 +268,20 @@ class _ProcessorFile:
         self._check_task_key(_TOKENIZER, settings)
         # LeRobot's default.
         length = settings.get('max_length', 512)
-        if not isinstance(length, int) or isinstance(length, bool) or length < 2:
-            raise self._malformed(f'max_length is {length!r}', 'a whole number of at least 2')
+        whole = isinstance(length, int) and not isinstance(length, bool)
+        if not whole or not 2 <= length <= MAX_TOKENS:
+            raise self._malformed(
+                f'max_length is {length!r:.80}', f'a whole number from 2 to {MAX_TOKENS}'
+            )
         name = settings.get('tokenizer_name')
         if name is not None and not isinstance(name, str):
             raise self._malformed(f'tokenizer_name is {name!r}', 'a text')
         self._result.max_length = length
+        artifacts = step.get('artifacts') or {}
+        if not isinstance(artifacts, dict):
+            raise self._malformed(f'artifacts is {artifacts!r:.80}', 'an object')
         # The name of a tokenizer that was saved beside it says nothing about the hub.
-        saved = 'tokenizer_name' in (step.get('artifacts') or ())
+        saved = 'tokenizer_name' in artifacts
         if name is not None and not saved and is_hub_id(name):
             self._result.tokenizer_name = name
         return True
@@ -333,8 +342,9 @@ class _ProcessorFile:
                 f'only {", ".join(_FEATURE_TYPES)}',
             )
         eps = settings.get('eps', LEROBOT_EPS)
-        if not isinstance(eps, (int, float)) or isinstance(eps, bool) or not 0 < eps < math.inf:
-            raise self._malformed(f'eps is {eps!r}', 'a number above 0')
+        real = isinstance(eps, (int, float)) and not isinstance(eps, bool)
+        if not real or not 0 < eps <= float(np.finfo(np.float32).max):
+            raise self._malformed(f'eps is {eps!r:.80}', 'a number above 0 (float32)')
         only = settings.get('normalize_observation_keys')
         if only is not None and not _is_text_list(only):
             raise self._malformed(

@@ -22,10 +22,10 @@ def inspect(request: LoadRequest, view: CheckpointView, family: Family) -> Polic
     report.features, report.spec, report.tokenizer = plan.features, plan.spec, plan.tokenizer
     if plan.processing is not None:
         report.processors = tuple(plan.processing.steps)
-        report.normalisation = {kind: mode for _, kind, mode in plan.processing.modes}
-        report.statistics = tuple(sorted(set(plan.processing.statistics)))
     pipeline = plan.pipeline
     if pipeline is not None:
+        report.normalisation = {kind: mode for kind, mode, _ in pipeline.units}
+        report.statistics = tuple(sorted({file for _, _, file in pipeline.units}))
         report.state_exact = pipeline.state_width is not None
         report.delta_mask = pipeline.delta_mask if pipeline.relative else ()
         report.prompt_text = pipeline.prompt.value

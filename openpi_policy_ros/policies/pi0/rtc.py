@@ -83,8 +83,8 @@ def make_guidance(
         horizon,
         config.rtc,
         (config.chunk_size, config.max_action_dim),
-        # A robot does not get all columns: those it lacks are unknown, not 0.
-        columns=leftover.shape[1] if rtc.robot_units else None,
+        # A robot file crops: the columns it cuts off are unknown, not 0.
+        unknown=range(leftover.shape[1], config.action_dim if rtc.robot_units else 0),
     )
 
 

@@ -60,7 +60,7 @@ def make_guidance(
     settings: RtcSettings,
     shape: tuple[int, int],
     *,
-    columns: int | None = None,
+    unknown: range = range(0),
 ) -> Guidance | None:
     """Return the guidance for a call, or None where nothing is left of the previous chunk.
 
@@ -70,7 +70,7 @@ def make_guidance(
         horizon: rows to guide; None = the configured number. Never more than T.
         settings: schedule and bound.
         shape: (chunk_size, max_action_dim).
-        columns: how many are pulled; the rest is free. None = all, those beyond D towards 0.
+        unknown: columns that are left free. All others are pulled, those beyond D towards 0.
 
     """
     rows, width = leftover.shape
@@ -81,7 +81,8 @@ def make_guidance(
     previous[:rows, :width] = leftover
     per_row = prefix_weights(settings.schedule, min(delay, horizon), horizon, shape[0])
     weights = leftover.new_zeros(shape)
-    weights[:, :columns] = per_row[:, None].to(leftover.device)
+    weights[:] = per_row[:, None].to(leftover.device)
+    weights[:, unknown.start : unknown.stop] = 0.0
     return Guidance(previous, weights, settings.max_guidance_weight)
 
 

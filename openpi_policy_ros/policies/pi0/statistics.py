@@ -71,7 +71,9 @@ class FeatureStatistics:
         return [(int(i), f'{low} {self.first[i]:g}, {high} {self.second[i]:g}') for i in flat]
 
 
-def read_statistics(path: Path, feature: str, mode: str, width: int) -> FeatureStatistics | None:
+def read_statistics(
+    path: Path, feature: str, mode: str, width: int, *, padded: bool = False
+) -> FeatureStatistics | None:
     """Return the statistics of a feature from a file named by a processor.
 
     Args:
@@ -79,6 +81,7 @@ def read_statistics(path: Path, feature: str, mode: str, width: int) -> FeatureS
         feature: e.g. ``observation.state``.
         mode: which two are read; not ``IDENTITY``.
         width: D.
+        padded: whether ``width`` counts padding, so that D may be smaller.
 
     Returns:
         None where the file has neither.
@@ -108,6 +111,8 @@ def read_statistics(path: Path, feature: str, mode: str, width: int) -> FeatureS
     # Not by way of torch: a folder is inspected without it.
     stored = dict(deserialize(path.read_bytes()))
     first, second = (_row(stored[key], f'{path}: {key}') for key in keys)
+    if padded and first.size == second.size and 0 < first.size < width:
+        width = first.size
     return checked(FeatureStatistics(str(path), feature, mode, first, second), width, _COPY)
 
 

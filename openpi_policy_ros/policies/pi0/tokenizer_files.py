@@ -37,7 +37,8 @@ def load_tokenizer(
         named: the policy file's ``tokenizer``: a file or directory (relative ones also from beside
             the policy file), or a hub id. None = the checkpoint's own, else ``fallback``.
         checkpoint: where the checkpoint lies. A directory of the user's own never touches the
-            network: a tokenizer of the hub is then taken from the hub's local cache, or refused.
+            network by itself: a tokenizer of the hub that nobody named in the policy file is then
+            taken from the hub's local cache, or refused.
         fallback: what the checkpoint's processors name; None = PaliGemma's.
         policy_file: path of the policy file.
         fetch: whether the hub may be asked, where loading would ask it.
@@ -112,6 +113,8 @@ def _find_on_disk(named: str, checkpoint: Located) -> Path:
     path = Path(named).expanduser()
     # A path that a stranger wrote is none of this machine's.
     if not checkpoint.revision and path.is_absolute():
+        if path.suffix == _SENTENCEPIECE and path.is_file():
+            raise _sentencepiece(path)
         found = path if path.is_file() else _in_folders([path])
         if found is not None:
             return found
@@ -137,9 +140,15 @@ def _in_folders(folders: Iterable[Path]) -> Path | None:
 
 def _cached(repository: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
     # Not hf_hub_download(local_files_only=True): even that may send a request of its own.
-    cached = try_to_load_from_cache(repository, FILE)
+    try:
+        cached = try_to_load_from_cache(repository, FILE)
+    except HFValidationError as error:
+        raise _not_found(
+            repository, f'from the hub ({hub.first_line(error)})', hub.remedy(error, repository)
+        ) from error
     return Path(cached) if isinstance(cached, str) else None
 
 
