@@ -5,16 +5,18 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import rclpy
@@ -43,11 +45,27 @@ BEST_EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 JOINTS = [*(f'panda_joint{i}' for i in range(1, 8)), 'finger_joint']
 
 _numbers = itertools.count(os.getpid())
+_taken: dict[int, IO[str]] = {}
 
 
 def new_domain() -> int:
-    """Return a ROS domain that no other test of this process uses, and hardly another process."""
-    return 1 + next(_numbers) % 100
+    """Return a ROS domain that no other test uses: of this process, or beside it on this machine.
+
+    A process keeps what it has taken until it ends, and after a hundred it takes its own again.
+    """
+    for number in itertools.islice(_numbers, 100):
+        domain = 1 + number % 100
+        if domain in _taken:
+            return domain
+        lock = (Path(tempfile.gettempdir()) / f'openpi_policy_ros_domain_{domain}').open('w')
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            continue
+        _taken[domain] = lock
+        return domain
+    raise AssertionError('all ROS domains from 1 to 100 are taken by other tests')
 
 
 def environment(domain: int, scratch: Path) -> dict[str, str]:
