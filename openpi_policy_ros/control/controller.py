@@ -279,7 +279,8 @@ class Controller:
             return problem
         self._s11.succeeded()
         rows = self._axes.rows(chunk.actions)
-        offer = self.executor.offer(rows, t_obs_ns, epoch, now_ns, chunk)
+        commanded = self._driver.commanded_at(now_ns)
+        offer = self.executor.offer(rows, t_obs_ns, epoch, now_ns, chunk, commanded)
         if offer.verdict is OfferVerdict.LATE:
             self._count('late')
             self._awaited = _LATE

@@ -150,6 +150,10 @@ class Driver:
         commands, slowed = self._write(wanted, now_ns)
         return Driven(commands, clamped.changed, slowed)
 
+    def commanded_at(self, now_ns: int) -> Row | None:
+        """Return where the commands have the robot, float64 [N]; None while nothing drives it."""
+        return None if self._fresh else self._commanded.all_at(now_ns)
+
     def wait(self, now_ns: int) -> tuple[Command, ...]:
         """Drop the chunks and return the hold, which counts as the last command from now on."""
         self.pause()

@@ -136,6 +136,7 @@ class ChunkExecutor:
         epoch: int,
         now_ns: int,
         chunk: ActionChunk | None = None,
+        commanded: Row | None = None,
     ) -> Offer:
         """Take a chunk over at the row that belongs to now; in open loop at its first row.
 
@@ -145,6 +146,9 @@ class ChunkExecutor:
             epoch: of the request; a chunk of an older one than the running one's is refused.
             now_ns: arrival.
             chunk: as the policy gave it, for ``leftover``.
+            commanded: where the commands have the robot now, float64 [N], NaN where unknown; None =
+                where the running chunk has it. Limits hold the robot back from what a chunk wants:
+                a step faded from there would be another than the robot makes.
 
         """
         rows = np.array(rows, np.float64)
@@ -160,6 +164,8 @@ class ChunkExecutor:
         if dropped == len(rows) and self._drops_late:
             return Offer(Verdict.LATE, dropped)
         before = self._commanded(now_ns)
+        if before is not None and commanded is not None:
+            before = np.where(np.isfinite(commanded), commanded, before)
         keep = self._execution.mode == 'ensemble'
         self._chunks = [
             *(one for one in self._chunks if keep and one.epoch == epoch and one.end_ns >= now_ns),

@@ -286,3 +286,30 @@ def test_a_jump_of_the_clock_holds_where_the_arm_is_and_not_where_the_new_time_s
     assert isinstance(hold, TrajectoryCommand)
     expected = np.interp(2 * PERIOD_NS, command.times_ns, [row[0] for row in command.rows])
     assert hold.rows[0][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize('output', [ARM_ARRAY, ARM_TRAJECTORY])
+def test_the_step_between_chunks_is_faded_from_where_the_commands_are(
+    output: dict[str, object],
+) -> None:
+    # A chunk far faster than S7 lets through: the plan runs ahead of the robot.
+    rig = Rig(outputs={'arm': output}, execution={'blend_steps': 10}, safety={'max_start_jump': 3})
+    ramp = np.stack([np.linspace(0.0, 1.9, HORIZON)] * 2 + [np.zeros(HORIZON)], axis=1)
+    rig.run(ramp, ticks=20)
+    assert rig.controller.counters.slowed
+
+    def commanded() -> np.ndarray:
+        row = rig.controller._driver.commanded_at(rig.now_ns)
+        assert row is not None
+        return row
+
+    there = commanded()
+    assert there[0] < 0.6 < ramp[20, 0]
+    # The next one wants to stay where the robot is. Faded from the plan, which is elsewhere, it
+    # would go on towards it.
+    assert not rig.offer([*there, 0.0])
+    seen = []
+    for _ in range(10):
+        rig.tick()
+        seen.append(commanded())
+    assert np.abs(np.array(seen) - there).max() < 0.03
