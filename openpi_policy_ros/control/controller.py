@@ -305,8 +305,15 @@ class Controller:
         self._s5.heard(measured, steady_ns)
 
     def on_interlock(self, value: bool, steady_ns: int) -> None:
-        """Note a message of the interlock."""
+        """Note a message of the interlock; false, or true after too long a silence, holds at once.
+
+        Ticks would miss what lasts shorter than the time between two of them.
+        """
+        silent = self._s12.check(steady_ns)
         self._s12.heard(value, steady_ns)
+        for verdict in (silent, self._s12.check(steady_ns)):
+            if self._machine.active and self._apply('S12', verdict).level is Level.HOLD:
+                self._hold(verdict.text)
 
     def on_engine(self, problem: str) -> None:
         """Note why the engine is dead; '' = it lives."""

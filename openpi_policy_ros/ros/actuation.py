@@ -184,9 +184,12 @@ class Actuation:
             self._controller.on_joints(measured, self._steady())
 
     def on_interlock(self, value: bool) -> None:
-        """Note a message of the interlock."""
+        """Note a message of the interlock; the hold leaves at once, not with the next tick."""
         with self._lock:
             self._controller.on_interlock(value, self._steady())
+            holds = self._controller.state is State.HOLD
+        if holds:
+            self.guard()
 
     def needs_inference(self) -> bool:
         """Return whether an inference is due: always while not enabled, for others to look at."""

@@ -312,6 +312,21 @@ def test_S12_a_silent_interlock_holds() -> None:
     assert_holds(rig.tick(), rig, 'S12')
 
 
+def test_S12_an_interlock_that_fails_between_two_ticks_holds() -> None:
+    rig = interlocked()
+    assert rig.tick().state is State.ENABLED
+    rig.controller.on_interlock(False, rig.steady_ns)
+    rig.controller.on_interlock(True, rig.steady_ns)
+    assert_holds(rig.tick(), rig, 'S12')
+
+
+def test_S12_an_interlock_that_was_silent_between_two_ticks_holds() -> None:
+    rig = interlocked()
+    assert rig.tick().state is State.ENABLED
+    rig.controller.on_interlock(True, rig.steady_ns + 201 * MS)
+    assert_holds(rig.tick(), rig, 'S12')
+
+
 def test_S12_without_its_interlock_the_robot_is_not_enabled() -> None:
     rig = Rig(safety={'interlock_topic': 'estop_ok'})
     rig.tick()

@@ -128,6 +128,20 @@ def in_thread() -> Iterator[Callable[[Callable[[], None]], threading.Thread]]:
         assert not thread.is_alive()
 
 
+def test_a_false_interlock_holds_before_the_next_tick() -> None:
+    bench = Bench(safety={'interlock_topic': 'estop_ok'})
+    bench.actuation.on_interlock(True)
+    bench.drive(2)
+    sent = len(bench.wire.sent)
+    bench.actuation.on_interlock(False)
+    assert bench.actuation.state is State.HOLD
+    assert bench.wire.sent[sent:] == [bench.wire.sent[sent - 1]]
+    bench.actuation.on_interlock(True)
+    bench.step()
+    assert bench.actuation.state is State.HOLD
+    assert len(bench.wire.sent) == sent + 1
+
+
 def test_what_a_hold_has_overtaken_is_not_sent_any_more(in_thread: Any) -> None:
     bench = Bench(outputs=TWO)
     bench.drive()
