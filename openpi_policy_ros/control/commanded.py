@@ -75,9 +75,9 @@ class Commanded:
             output: _Path(path.times_ns + by_ns, path.rows) for output, path in self._paths.items()
         }
 
-    def set_row(self, output: str, row: Row, now_ns: int) -> None:
-        """Note a row [n] that counts from now on."""
-        self._paths[output] = _Path(np.array([now_ns]), row[None].copy())
+    def set_row(self, output: str, row: Row) -> None:
+        """Note a row [n] that counts until the next command."""
+        self._paths[output] = _Path(np.zeros(1, np.int64), row[None].copy())
 
     def set_path(
         self,

@@ -326,6 +326,14 @@ class Controller:
         if tick.is_last and not self._machine.active:
             self._owes_hold = False
 
+    def sent_in_part(self, tick: Tick, commands: Sequence[Command]) -> None:
+        """Note that only these commands of a tick have left; a last hold is still owed then.
+
+        The outputs that are stopped already stay where they were told to.
+        """
+        if tick.is_last and not self._machine.active:
+            self._driver.stopped(commands)
+
     def tick(self, now_ns: int, steady_ns: int, streams: StreamReport) -> Tick:
         """Return what is to be sent now.
 

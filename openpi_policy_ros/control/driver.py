@@ -7,7 +7,7 @@ Whether anything may be commanded at all is not decided here (see ``controller``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,10 +155,16 @@ class Driver:
         self.pause()
         self._last_ns = now_ns
         commands = self.hold(now_ns)
-        for command in commands:
-            row = command.rows[0] if isinstance(command, TrajectoryCommand) else command.values
-            self._commanded.set_row(command.output, np.array(row), now_ns)
+        self.stopped(commands)
         return commands
+
+    def stopped(self, holds: Iterable[Command]) -> None:
+        """Note holds as the last commands: the outputs move no more."""
+        for command in holds:
+            if isinstance(command, TrajectoryCommand):
+                self._commanded.set_row(command.output, np.array(command.rows[-1]))
+            elif isinstance(command, ArrayCommand):
+                self._commanded.set_row(command.output, np.array(command.values))
 
     def hold(self, now_ns: int) -> tuple[TrajectoryCommand | ArrayCommand, ...]:
         """Return the commands that stop what was commanded; none where nothing was.
@@ -213,13 +219,13 @@ class Driver:
                 self._commanded.set_path(name, path.times_ns, path.rows, now_ns)
                 commands.append(self._trajectory(name, path.times_ns, path.rows))
             elif output.type == 'array':
-                self._commanded.set_row(name, row, now_ns)
+                self._commanded.set_row(name, row)
                 commands.append(ArrayCommand(name, _numbers(row)))
             else:
                 known = self._commanded.has(name)
                 if not known or self._commanded.at(name, now_ns)[0] != row[0]:
                     commands.append(GripperCommand(name, float(row[0]), output.max_effort))
-                self._commanded.set_row(name, row, now_ns)
+                self._commanded.set_row(name, row)
         self._last_ns = now_ns
         return tuple(commands), slowed
 

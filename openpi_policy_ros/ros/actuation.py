@@ -283,9 +283,11 @@ class Actuation:
                 self._goals[command.output] = command
         if outcome.overtaken:
             return
-        if outcome.complete:
-            with self._lock:
+        with self._lock:
+            if outcome.complete:
                 self._controller.sent(tick, self._steady())
+            else:
+                self._controller.sent_in_part(tick, outcome.left)
         self._report(tick)
 
     def _belated(self, tick: Tick) -> list[Command]:
@@ -302,10 +304,12 @@ class Actuation:
             commands = controller.final_hold(self._clock())
             tick = Tick(controller.state, controller.reason, commands, controller.counters, True)
         outcome = self._outbox.deliver(number, commands)
-        if outcome.complete:
-            with self._lock:
+        with self._lock:
+            if outcome.complete:
                 controller.sent(tick, self._steady())
-        elif last_try:
+            elif not outcome.overtaken:
+                controller.sent_in_part(tick, outcome.left)
+        if outcome.failed and last_try:
             names = ', '.join(command.output for command in outcome.failed)
             _log.error('the last hold could not be sent to %s', names)
 

@@ -128,6 +128,32 @@ def in_thread() -> Iterator[Callable[[Callable[[], None]], threading.Thread]]:
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize('end', ['hold', 'stop'])
+def test_an_output_that_holds_moves_no_further_while_another_cannot_be_sent(end: str) -> None:
+    bench = Bench(
+        outputs={name: {**output, 'type': 'trajectory'} for name, output in TWO.items()}
+    )
+    bench.drive()
+
+    def broken(command: Command) -> None:
+        if command.output == 'right':
+            raise RuntimeError('publisher is gone')
+
+    bench.wire.before = broken
+    if end == 'hold':
+        bench.actuation.hold('test')
+        held = bench.wire.sent[-1]
+        for _ in range(5):
+            bench.step()
+    else:
+        bench.actuation.stop()
+        held = bench.wire.sent[-1]
+        bench.rig.pass_time(100 * MS)
+        bench.actuation.stop()
+    assert held.output == 'left'
+    assert bench.wire.sent[-1] == held
+
+
 def test_a_false_interlock_holds_before_the_next_tick() -> None:
     bench = Bench(safety={'interlock_topic': 'estop_ok'})
     bench.actuation.on_interlock(True)
