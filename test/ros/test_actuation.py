@@ -130,9 +130,7 @@ def in_thread() -> Iterator[Callable[[Callable[[], None]], threading.Thread]]:
 
 @pytest.mark.parametrize('end', ['hold', 'stop'])
 def test_an_output_that_holds_moves_no_further_while_another_cannot_be_sent(end: str) -> None:
-    bench = Bench(
-        outputs={name: {**output, 'type': 'trajectory'} for name, output in TWO.items()}
-    )
+    bench = Bench(outputs={name: {**output, 'type': 'trajectory'} for name, output in TWO.items()})
     bench.drive()
 
     def broken(command: Command) -> None:
