@@ -155,14 +155,19 @@ class Driver:
         self.pause()
         self._last_ns = now_ns
         commands = self.hold(now_ns)
-        self.stopped(commands)
+        self.stopped(commands, now_ns)
         return commands
 
-    def stopped(self, holds: Iterable[Command]) -> None:
-        """Note holds as the last commands: the outputs move no more."""
+    def stopped(self, holds: Iterable[Command], now_ns: int) -> None:
+        """Note holds that left at this time as the last commands: the outputs stay there."""
         for command in holds:
             if isinstance(command, TrajectoryCommand):
-                self._commanded.set_row(command.output, np.array(command.rows[-1]))
+                rows = np.array(command.rows)
+                if len(self._commanded.others_at(command.output, now_ns)):
+                    times = np.array(command.times_ns, np.int64)
+                    self._commanded.set_path(command.output, times, rows, now_ns)
+                else:
+                    self._commanded.set_row(command.output, rows[-1])
             elif isinstance(command, ArrayCommand):
                 self._commanded.set_row(command.output, np.array(command.values))
 
@@ -179,8 +184,16 @@ class Driver:
                 continue
             row = self._commanded.held(name, now_ns + self.period_ns)
             if output.type == 'trajectory':
-                times = np.array([self.period_ns], np.int64)
-                commands.append(self._trajectory(name, times, row[None]))
+                times, rows = np.array([self.period_ns], np.int64), row[None]
+                others = self._commanded.others_at(name, now_ns)
+                if len(others) and self._governor is not None:
+                    start = self._commanded.at(name, now_ns)
+                    path = self._governor.retime(
+                        self._axes.outputs[name], start, times, rows, others
+                    )
+                    assert path.times_ns is not None
+                    times, rows = path.times_ns, path.rows
+                commands.append(self._trajectory(name, times, rows))
             else:
                 commands.append(ArrayCommand(name, _numbers(row)))
         return tuple(commands)
@@ -190,6 +203,13 @@ class Driver:
         self.pause()
         self._commanded.shift(by_ns)
         self._last_ns = None
+
+    def clock_stepped(self, by_ns: int) -> None:
+        """Note that the clock got ahead by so much, too little to be a jump.
+
+        Controllers of trajectories go by that clock, or do not; both must keep the limits.
+        """
+        self._commanded.step(by_ns)
 
     def _write(self, wanted: _Wanted, now_ns: int) -> tuple[tuple[Command, ...], bool]:
         assert self._governor is not None
@@ -203,16 +223,17 @@ class Driver:
             row = paced.rows[axes]
             if output.type == 'trajectory':
                 start = self._commanded.at(name, now_ns)
+                others = self._commanded.others_at(name, now_ns)
                 if len(wanted.points):
                     path = self._governor.retime(
-                        axes, start, wanted.times_ns, wanted.points[:, axes]
+                        axes, start, wanted.times_ns, wanted.points[:, axes], others
                     )
                 else:
                     # The last point is due sooner than a new path could begin: let it come.
                     ahead = self._commanded.at(name, now_ns + self.period_ns)
                     ahead = np.where(np.isnan(ahead), wanted.row[axes], ahead)
                     path = self._governor.retime(
-                        axes, start, np.array([self.period_ns]), ahead[None]
+                        axes, start, np.array([self.period_ns]), ahead[None], others
                     )
                 slowed = slowed or path.slowed
                 assert path.times_ns is not None

@@ -301,7 +301,7 @@ class Actuation:
         with self._lock:
             controller = self._controller
             number = self._outbox.number()
-            commands = controller.final_hold(self._clock())
+            commands = controller.final_hold(self._clock(), self._steady())
             tick = Tick(controller.state, controller.reason, commands, controller.counters, True)
         outcome = self._outbox.deliver(number, commands)
         with self._lock:

@@ -125,7 +125,7 @@ def test_one_topic_written_in_two_ways_is_refused_for_two_outputs() -> None:
             'action_indices': [1],
         },
     }
-    with pytest.raises(ConfigurationError, match='so is that of outputs[.]arm'):
+    with pytest.raises(ConfigurationError, match=r'so is that of outputs\.arm'):
         Outputs(StandInNode(), make_robot(two))  # type: ignore[arg-type]
 
 
