@@ -401,6 +401,8 @@ class Controller:
         if verdict.level is Level.HOLD:
             self._hold(verdict.text)
             return ()
+        if self._driving:
+            self._measured.update(self._driver.moved(self._measured, now_ns))
         driven = None
         if verdict.level is Level.OK:
             driven = self._driver.drive(now_ns, self._measured)

@@ -14,7 +14,7 @@ import numpy as np
 
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.axes import Axes
-from openpi_policy_ros.control.buffers import to_nanoseconds
+from openpi_policy_ros.control.buffers import NANOSECONDS, to_nanoseconds
 from openpi_policy_ros.control.commanded import Commanded
 from openpi_policy_ros.control.commands import (
     ArrayCommand,
@@ -149,6 +149,25 @@ class Driver:
         wanted = _Wanted(clamped.rows[0], times_ns, clamped.rows[1:])
         commands, slowed = self._write(wanted, now_ns)
         return Driven(commands, clamped.changed, slowed)
+
+    def moved(self, measured: Mapping[str, float], now_ns: int) -> dict[str, float]:
+        """Return where velocities have led since the last tick joints that nobody measured since.
+
+        So that S6 does not go by where they were before joint_states stopped.
+
+        Args:
+            measured: joint → position in ROS units, as of the last tick or measured since.
+            now_ns: the node's ROS clock.
+
+        """
+        elapsed_ns = 0 if self._last_ns is None else max(now_ns - self._last_ns, 0)
+        velocities = self._commanded.all_at(now_ns)
+        return {
+            self._axes.names[axis]: measured[self._axes.names[axis]]
+            + velocities[axis] * elapsed_ns / NANOSECONDS
+            for axis in np.flatnonzero(~self._axes.position & np.isfinite(velocities))
+            if self._axes.names[axis] in measured
+        }
 
     def wait(self, now_ns: int) -> tuple[Command, ...]:
         """Drop the chunks and return the hold, which counts as the last command from now on."""
