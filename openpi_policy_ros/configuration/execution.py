@@ -330,6 +330,7 @@ def output_problems(
     topics: dict[str, str] = {}
     owners: dict[str, str] = {}
     taken: dict[int, str] = {}
+    movers = {column: joint for joint, column in columns.items() if column >= 0}
     if outputs and not joints:
         problems.append(
             'outputs: need joints.names, as nothing moves without knowing where the joints are'
@@ -353,10 +354,17 @@ def output_problems(
                     f'outputs.{name}.joints: {joint!r} is not in joints.names, so where it is '
                     'cannot be known before it moves'
                 )
-            if columns.get(joint, -1) not in (-1, column):
+            known = columns.get(joint)
+            # A gripper is often none of the joints that an action moves, as its units differ.
+            if known is not None and known != column and not (output.is_gripper and known == -1):
                 problems.append(
                     f'outputs.{name}.action_indices: {joint!r} takes column {column}, but '
-                    f'{columns[joint]} in joints.action_indices'
+                    f'{known} in joints.action_indices{" (no action moves it)" * (known < 0)}'
+                )
+            elif joint in columns and movers.get(column, joint) not in output.joints:
+                problems.append(
+                    f'outputs.{name}.action_indices: {joint!r} takes column {column}, which is '
+                    f'that of {movers[column]!r} in joints.action_indices'
                 )
     return problems
 

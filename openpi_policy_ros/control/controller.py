@@ -32,6 +32,8 @@ _LATE = (
     'S14: the chunk came late: all of its actions had elapsed; inference is too slow for this '
     'horizon, or the observation was old'
 )
+_STEP_NS = 20_000_000
+"""What a clock may get ahead at once without being set; those of simulations are coarse."""
 _PAUSE = 'the chunk has been played (open_loop); waiting for the next'
 
 
@@ -306,8 +308,15 @@ class Controller:
         self._s5.heard(measured, steady_ns)
 
     def on_interlock(self, value: bool, steady_ns: int) -> None:
-        """Note a message of the interlock."""
+        """Note a message of the interlock; false, or true after too long a silence, holds at once.
+
+        Ticks would miss what lasts shorter than the time between two of them.
+        """
+        silent = self._s12.check(steady_ns)
         self._s12.heard(value, steady_ns)
+        for verdict in (silent, self._s12.check(steady_ns)):
+            if self._machine.active and self._apply('S12', verdict).level is Level.HOLD:
+                self._hold(verdict.text)
 
     def on_engine(self, problem: str) -> None:
         """Note why the engine is dead; '' = it lives."""
@@ -320,6 +329,14 @@ class Controller:
         if tick.is_last and not self._machine.active:
             self._owes_hold = False
 
+    def sent_in_part(self, tick: Tick, commands: Sequence[Command]) -> None:
+        """Note that only these commands of a tick have left; a last hold is still owed then.
+
+        The outputs that are stopped already stay where they were told to.
+        """
+        if tick.is_last and not self._machine.active:
+            self._driver.stopped(commands, self._now_ns)
+
     def tick(self, now_ns: int, steady_ns: int, streams: StreamReport) -> Tick:
         """Return what is to be sent now.
 
@@ -330,11 +347,7 @@ class Controller:
 
         """
         self._report = streams
-        jump = self._apply('S13', self._s13.check(now_ns, steady_ns))
-        if jump.level is Level.HOLD:
-            self._driver.clock_jumped(now_ns - self._now_ns - (steady_ns - self._steady_ns))
-            self._hold(jump.text)
-        self._now_ns, self._steady_ns = now_ns, steady_ns
+        self._look_at_clock(now_ns, steady_ns)
         commands: tuple[Command, ...] = ()
         if self._machine.active:
             commands = self._act(now_ns, steady_ns)
@@ -347,24 +360,41 @@ class Controller:
 
         For a second thread, beside the one that ticks.
         """
+        self._look_at_clock(now_ns, steady_ns)
         if self._machine.active:
             verdict = self._apply('S9', self._s9.check(self._sent_ns, steady_ns))
             if verdict.level is Level.HOLD:
                 self._hold(verdict.text)
         return self._tick(self._driver.hold(now_ns) if self._stopping else ())
 
-    def final_hold(self, now_ns: int | None = None) -> tuple[Command, ...]:
+    def final_hold(
+        self, now_ns: int | None = None, steady_ns: int | None = None
+    ) -> tuple[Command, ...]:
         """Return the hold that is still to leave after the robot was stopped; none if it has left.
 
         Holding again later could pull back a robot that others have moved since.
 
         Args:
-            now_ns: ROS clock; None = that of the last tick.
+            now_ns: ROS clock; None = when it was last looked at.
+            steady_ns: steady clock; None likewise.
 
         """
         if not self._owes_hold:
             return ()
+        if now_ns is not None and steady_ns is not None:
+            self._look_at_clock(now_ns, steady_ns)
         return self._driver.hold(self._now_ns if now_ns is None else now_ns)
+
+    def _look_at_clock(self, now_ns: int, steady_ns: int) -> None:
+        """S13: stop where the clock jumped; note by how much, for where the robot is now."""
+        ahead = now_ns - self._now_ns - (steady_ns - self._steady_ns)
+        jump = self._apply('S13', self._s13.check(now_ns, steady_ns))
+        if jump.level is Level.HOLD:
+            self._driver.clock_jumped(ahead)
+            self._hold(jump.text)
+        elif ahead > max(self._driver.period_ns, _STEP_NS):
+            self._driver.clock_stepped(ahead)
+        self._now_ns, self._steady_ns = now_ns, steady_ns
 
     def _act(self, now_ns: int, steady_ns: int) -> tuple[Command, ...]:
         """Return the commands of an enabled robot, and change its state as the gates demand."""
@@ -372,6 +402,8 @@ class Controller:
         if verdict.level is Level.HOLD:
             self._hold(verdict.text)
             return ()
+        if self._driving:
+            self._measured.update(self._driver.moved(self._measured, now_ns))
         driven = None
         if verdict.level is Level.OK:
             driven = self._driver.drive(now_ns, self._measured)

@@ -7,14 +7,14 @@ Whether anything may be commanded at all is not decided here (see ``controller``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.axes import Axes
-from openpi_policy_ros.control.buffers import to_nanoseconds
+from openpi_policy_ros.control.buffers import NANOSECONDS, to_nanoseconds
 from openpi_policy_ros.control.commanded import Commanded
 from openpi_policy_ros.control.commands import (
     ArrayCommand,
@@ -154,15 +154,45 @@ class Driver:
         """Return where the commands have the robot, float64 [N]; None while nothing drives it."""
         return None if self._fresh else self._commanded.all_at(now_ns)
 
+    def moved(self, measured: Mapping[str, float], now_ns: int) -> dict[str, float]:
+        """Return where velocities have led since the last tick joints that nobody measured since.
+
+        So that S6 does not go by where they were before joint_states stopped.
+
+        Args:
+            measured: joint → position in ROS units, as of the last tick or measured since.
+            now_ns: the node's ROS clock.
+
+        """
+        elapsed_ns = 0 if self._last_ns is None else max(now_ns - self._last_ns, 0)
+        velocities = self._commanded.all_at(now_ns)
+        return {
+            self._axes.names[axis]: measured[self._axes.names[axis]]
+            + velocities[axis] * elapsed_ns / NANOSECONDS
+            for axis in np.flatnonzero(~self._axes.position & np.isfinite(velocities))
+            if self._axes.names[axis] in measured
+        }
+
     def wait(self, now_ns: int) -> tuple[Command, ...]:
         """Drop the chunks and return the hold, which counts as the last command from now on."""
         self.pause()
         self._last_ns = now_ns
         commands = self.hold(now_ns)
-        for command in commands:
-            row = command.rows[0] if isinstance(command, TrajectoryCommand) else command.values
-            self._commanded.set_row(command.output, np.array(row), now_ns)
+        self.stopped(commands, now_ns)
         return commands
+
+    def stopped(self, holds: Iterable[Command], now_ns: int) -> None:
+        """Note holds that left at this time as the last commands: the outputs stay there."""
+        for command in holds:
+            if isinstance(command, TrajectoryCommand):
+                rows = np.array(command.rows)
+                if len(self._commanded.others_at(command.output, now_ns)):
+                    times = np.array(command.times_ns, np.int64)
+                    self._commanded.set_path(command.output, times, rows, now_ns)
+                else:
+                    self._commanded.set_row(command.output, rows[-1])
+            elif isinstance(command, ArrayCommand):
+                self._commanded.set_row(command.output, np.array(command.values))
 
     def hold(self, now_ns: int) -> tuple[TrajectoryCommand | ArrayCommand, ...]:
         """Return the commands that stop what was commanded; none where nothing was.
@@ -177,8 +207,16 @@ class Driver:
                 continue
             row = self._commanded.held(name, now_ns + self.period_ns)
             if output.type == 'trajectory':
-                times = np.array([self.period_ns], np.int64)
-                commands.append(self._trajectory(name, times, row[None]))
+                times, rows = np.array([self.period_ns], np.int64), row[None]
+                others = self._commanded.others_at(name, now_ns)
+                if len(others) and self._governor is not None:
+                    start = self._commanded.at(name, now_ns)
+                    path = self._governor.retime(
+                        self._axes.outputs[name], start, times, rows, others
+                    )
+                    assert path.times_ns is not None
+                    times, rows = path.times_ns, path.rows
+                commands.append(self._trajectory(name, times, rows))
             else:
                 commands.append(ArrayCommand(name, _numbers(row)))
         return tuple(commands)
@@ -188,6 +226,13 @@ class Driver:
         self.pause()
         self._commanded.shift(by_ns)
         self._last_ns = None
+
+    def clock_stepped(self, by_ns: int) -> None:
+        """Note that the clock got ahead by so much, too little to be a jump.
+
+        Controllers of trajectories go by that clock, or do not; both must keep the limits.
+        """
+        self._commanded.step(by_ns)
 
     def _write(self, wanted: _Wanted, now_ns: int) -> tuple[tuple[Command, ...], bool]:
         assert self._governor is not None
@@ -201,29 +246,30 @@ class Driver:
             row = paced.rows[axes]
             if output.type == 'trajectory':
                 start = self._commanded.at(name, now_ns)
+                others = self._commanded.others_at(name, now_ns)
                 if len(wanted.points):
                     path = self._governor.retime(
-                        axes, start, wanted.times_ns, wanted.points[:, axes]
+                        axes, start, wanted.times_ns, wanted.points[:, axes], others
                     )
                 else:
                     # The last point is due sooner than a new path could begin: let it come.
                     ahead = self._commanded.at(name, now_ns + self.period_ns)
                     ahead = np.where(np.isnan(ahead), wanted.row[axes], ahead)
                     path = self._governor.retime(
-                        axes, start, np.array([self.period_ns]), ahead[None]
+                        axes, start, np.array([self.period_ns]), ahead[None], others
                     )
                 slowed = slowed or path.slowed
                 assert path.times_ns is not None
                 self._commanded.set_path(name, path.times_ns, path.rows, now_ns)
                 commands.append(self._trajectory(name, path.times_ns, path.rows))
             elif output.type == 'array':
-                self._commanded.set_row(name, row, now_ns)
+                self._commanded.set_row(name, row)
                 commands.append(ArrayCommand(name, _numbers(row)))
             else:
                 known = self._commanded.has(name)
                 if not known or self._commanded.at(name, now_ns)[0] != row[0]:
                     commands.append(GripperCommand(name, float(row[0]), output.max_effort))
-                self._commanded.set_row(name, row, now_ns)
+                self._commanded.set_row(name, row)
         self._last_ns = now_ns
         return tuple(commands), slowed
 

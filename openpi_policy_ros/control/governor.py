@@ -187,7 +187,9 @@ class Governor:
         kept = np.where(free, wanted, np.clip(wanted, centre - bound, centre + bound))
         return Paced(kept, bool((kept != wanted).any()))
 
-    def retime(self, axes: slice, start: Row, times_ns: Times, rows: Rows) -> Paced:
+    def retime(
+        self, axes: slice, start: Row, times_ns: Times, rows: Rows, others: Rows | None = None
+    ) -> Paced:
         """S7, waypoints: stretch the times where a joint would be too fast; keep the path.
 
         What does not fit into ``max_lookahead`` after that is cut off, at a point on the path.
@@ -197,6 +199,7 @@ class Governor:
             start: [n], where the joints are commanded to be now; NaN where unknown.
             times_ns: [M] from now, positive and strictly rising.
             rows: [M, n].
+            others: [K, n], where the joints may be instead of at ``start``.
 
         """
         position, speed = self._position[axes], self.speed[axes]
@@ -205,7 +208,10 @@ class Governor:
         # Velocities are bounded, not paced.
         bounded = np.where(position, rows, np.clip(rows, -speed, speed))
         path = np.vstack([start, bounded])
-        distance = np.where(position, np.abs(np.diff(path, axis=0)), 0.0)
+        starts = start[None] if others is None else np.vstack([start, others])
+        distance = np.abs(np.diff(path, axis=0))
+        distance[0] = np.abs(bounded[0] - starts).max(axis=0)
+        distance = np.where(position, distance, 0.0)
         needed = np.nan_to_num(distance / speed, nan=0.0, posinf=np.inf).max(axis=1, initial=0.0)
         gaps = np.diff(times_ns, prepend=0).astype(np.float64)
         paced = np.maximum(gaps, np.ceil(needed * NANOSECONDS))
@@ -221,6 +227,10 @@ class Governor:
         share = (self._lookahead_ns - begun) / paced[keep]
         before, after = path[keep], path[keep + 1]
         cut = np.where(position & np.isfinite(before), before + share * (after - before), after)
+        if not keep and len(starts) > 1:
+            # Within reach of wherever they are.
+            reach = np.where(position, speed * self._lookahead, np.inf)
+            cut = np.clip(cut, starts.max(axis=0) - reach, starts.min(axis=0) + reach)
         return Paced(
             np.vstack([bounded[:keep], cut]), slowed, np.append(times, np.int64(self._lookahead_ns))
         )

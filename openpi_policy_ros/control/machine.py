@@ -39,6 +39,9 @@ class Event(enum.Enum):
 ACTIVE = frozenset((State.ENABLED, State.WAIT))
 """The states in which commands leave; every way out of them owes the robot a hold."""
 
+OPENED = 'enabled'
+"""What enabling answers where it opened the gate; another text where it was open already."""
+
 _RELEASED = (State.READY, State.ENABLED, State.WAIT, State.HOLD)
 _TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.INIT, Event.ACTIVATE): State.READY,
@@ -109,7 +112,7 @@ class Machine:
         if blocked:
             return False, f'refused: {blocked}'
         self._apply(Event.ENABLE)
-        return True, 'enabled'
+        return True, OPENED
 
     def run(self) -> None:
         """Note that a usable chunk drives the robot."""

@@ -184,9 +184,12 @@ class Actuation:
             self._controller.on_joints(measured, self._steady())
 
     def on_interlock(self, value: bool) -> None:
-        """Note a message of the interlock."""
+        """Note a message of the interlock; the hold leaves at once, not with the next tick."""
         with self._lock:
             self._controller.on_interlock(value, self._steady())
+            holds = self._controller.state is State.HOLD
+        if holds:
+            self.guard()
 
     def needs_inference(self) -> bool:
         """Return whether an inference is due: always while not enabled, for others to look at."""
@@ -280,9 +283,11 @@ class Actuation:
                 self._goals[command.output] = command
         if outcome.overtaken:
             return
-        if outcome.complete:
-            with self._lock:
+        with self._lock:
+            if outcome.complete:
                 self._controller.sent(tick, self._steady())
+            else:
+                self._controller.sent_in_part(tick, outcome.left)
         self._report(tick)
 
     def _belated(self, tick: Tick) -> list[Command]:
@@ -296,13 +301,15 @@ class Actuation:
         with self._lock:
             controller = self._controller
             number = self._outbox.number()
-            commands = controller.final_hold(self._clock())
+            commands = controller.final_hold(self._clock(), self._steady())
             tick = Tick(controller.state, controller.reason, commands, controller.counters, True)
         outcome = self._outbox.deliver(number, commands)
-        if outcome.complete:
-            with self._lock:
+        with self._lock:
+            if outcome.complete:
                 controller.sent(tick, self._steady())
-        elif last_try:
+            elif not outcome.overtaken:
+                controller.sent_in_part(tick, outcome.left)
+        if outcome.failed and last_try:
             names = ', '.join(command.output for command in outcome.failed)
             _log.error('the last hold could not be sent to %s', names)
 

@@ -20,7 +20,10 @@ class Actuator(Protocol):
         """Return whether chunks drive the robot, or would if there were any."""
 
     def enable(self, on: bool) -> tuple[bool, str]:
-        """Open or close the gate to the robot; return (done, one sentence for the operator)."""
+        """Open or close the gate to the robot; return (done, one sentence for the operator).
+
+        (True, ``control.machine.OPENED``) where it was closed and is open now, and only then.
+        """
 
     def expect(self, epoch: int) -> None:
         """Refuse results of older epochs; the chunk that runs goes on until a new one comes."""

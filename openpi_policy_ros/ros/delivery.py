@@ -41,11 +41,13 @@ class Delivered:
     """What became of the commands of one decision.
 
     Attributes:
+        left: those that have left.
         failed: those that did not leave.
         overtaken: whether a later decision kept some of them back.
 
     """
 
+    left: tuple[Command, ...] = ()
     failed: tuple[Command, ...] = ()
     overtaken: bool = False
 
@@ -83,7 +85,8 @@ class Outbox:
 
     def deliver(self, number: int, commands: Sequence[Command]) -> Delivered:
         """Send commands of the decision ``number``, each output for itself."""
-        failed = []
+        left: list[Command] = []
+        failed: list[Command] = []
         for command in commands:
             busy = self._busy_with(command.output)
             if not busy.acquire(timeout=self._patience):
@@ -92,16 +95,17 @@ class Outbox:
                 continue
             try:
                 if number != self._newest:
-                    return Delivered(tuple(failed), overtaken=True)
+                    return Delivered(tuple(left), tuple(failed), overtaken=True)
                 self._send(command)
             except Exception as error:
                 self._note(command.output, f'{type(error).__name__}: {error}')
                 failed.append(command)
             else:
+                left.append(command)
                 self._note(command.output, '')
             finally:
                 busy.release()
-        return Delivered(tuple(failed), overtaken=number != self._newest)
+        return Delivered(tuple(left), tuple(failed), overtaken=number != self._newest)
 
     def _busy_with(self, output: str) -> threading.Lock:
         with self._lock:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from openpi_policy_ros.control.buffers import NANOSECONDS, Reason
 from openpi_policy_ros.control.latency import Latency
+from openpi_policy_ros.control.machine import OPENED
 from openpi_policy_ros.control.observation import Assembler, Blocked, Ready
 from openpi_policy_ros.engine import Engine, EngineStopped, Lane, Superseded
 from openpi_policy_ros.errors import InvalidObservation, PolicyRosError
@@ -183,9 +184,9 @@ class RobotDoor:
         if self._actuation is None:
             raise RuntimeError('a door without an actuation has nothing to enable')
         with self._lock:
-            was_enabled = self._actuation.enabled
             done, text = self._actuation.enable(on)
-            if on and done and not was_enabled:
+            # Not asked before: a hold may come between.
+            if (done, text) == (True, OPENED):
                 self._assembler.forget()
                 self._actuation.expect(self._assembler.epoch)
                 self._told.hush()

@@ -94,12 +94,21 @@ class LimitsBook:
         """Use what could not be used while the robot was enabled."""
         with self._lock:
             if self._waiting is not None:
-                self._offer(*self._waiting)
+                self._offer_or_refuse(*self._waiting)
 
     def _read(self, said: Mapping[str, JointLimit]) -> None:
         limits, missing = make_limits(self._axes, self._parameters, said)
         self._source = f'{PARAMETERS}, then {self._topic}'
-        self._offer(limits, missing)
+        self._offer_or_refuse(limits, missing)
+
+    def _offer_or_refuse(self, limits: JointLimits, missing: list[str]) -> None:
+        """Use limits; those that leave a joint no room are why enabling is refused from now on."""
+        try:
+            self._offer(limits, missing)
+        except ConfigurationError as error:
+            _log.error('limits: %s: %s', self._topic, error)
+            own, lacking = self._own
+            self._offer(own, [*lacking, *error.problems])
 
     def _offer(self, limits: JointLimits, missing: list[str]) -> None:
         self._waiting = limits, missing

@@ -143,6 +143,7 @@ class Outputs:
         self._publishers: dict[str, Publisher] = {}
         self._grippers: dict[str, GripperGoals] = {}
         self._senders: dict[str, Callable[[Any], None]] = {}
+        self._refuse_shared_topics(robot)
         for name in robot.output_names:
             output = robot.outputs[name]
             try:
@@ -186,6 +187,28 @@ class Outputs:
         self._publishers.clear()
         self._grippers.clear()
         self._senders.clear()
+
+    def _refuse_shared_topics(self, robot: RobotConfig) -> None:
+        """Refuse two outputs on one topic, however it is written or remapped."""
+        owners: dict[str, str] = {}
+        for name in robot.output_names:
+            topic = robot.outputs[name].topic
+            try:
+                resolved = self._node.resolve_topic_name(topic)
+            except NameValidationException as error:
+                raise ConfigurationError(
+                    f'output {name!r}', [f'topic {topic!r}: {error}']
+                ) from error
+            other = owners.setdefault(resolved, name)
+            if other != name:
+                raise ConfigurationError(
+                    f'output {name!r}',
+                    [
+                        f'topic {topic!r} is {resolved}, and so is that of outputs.{other} '
+                        f'({robot.outputs[other].topic!r}): their commands would take turns; give '
+                        'each controller its own'
+                    ],
+                )
 
     def _add_publisher(self, name: str, kind: str, topic: str) -> None:
         publisher = self._node.create_publisher(

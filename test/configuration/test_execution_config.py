@@ -211,6 +211,20 @@ def test_a_safety_that_never_lets_anything_pass_or_always_is_refused() -> None:
             {'outputs': {'arm': {**ARM, 'action_indices': [1, 0]}, 'hand': GRIPPER}},
             "outputs.arm.action_indices: 'a' takes column 1, but 0 in joints.action_indices",
         ),
+        (
+            {'outputs': {'arm': {**ARM, 'joints': ['a', 'c'], 'action_indices': [0, 2]}}},
+            "outputs.arm.action_indices: 'c' takes column 2, but -1 in joints.action_indices (no "
+            'action moves it)',
+        ),
+        (
+            {
+                'outputs': {
+                    'arm': {**ARM, 'joints': ['a'], 'action_indices': [0]},
+                    'hand': {**GRIPPER, 'joints': ['c'], 'action_indices': [1]},
+                }
+            },
+            "outputs.hand.action_indices: 'c' takes column 1, which is that of 'b' in joints.",
+        ),
         ({'timing': {}}, 'timing.action_rate: required with outputs'),
         ({'joints': {}}, 'outputs: need joints.names'),
         (

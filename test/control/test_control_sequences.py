@@ -45,6 +45,7 @@ class Motion:
     """
 
     rig: Rig
+    follows_clock: bool = True
     points: list[tuple[int, np.ndarray]] = field(default_factory=list)
     messages: int = 0
 
@@ -60,7 +61,7 @@ class Motion:
 
     def skip(self, by_ns: int) -> None:
         """Let a controller that goes by the ROS clock jump along its path, as that clock did."""
-        if len(self.points) > 1:
+        if len(self.points) > 1 and self.follows_clock:
             self.points = [(time - by_ns, row) for time, row in self.points]
 
     def measured(self) -> np.ndarray:
@@ -150,9 +151,9 @@ OPERATIONS = st.one_of(
 )
 
 
-def play(rig: Rig, operations: list[tuple[Any, ...]]) -> Motion:
+def play(rig: Rig, operations: list[tuple[Any, ...]], *, follows_clock: bool = True) -> Motion:
     """Apply the operations; check every tick and the stop at the end."""
-    motion = Motion(rig)
+    motion = Motion(rig, follows_clock)
     controller = rig.controller
     assert rig.measured is not None
     fresh = True
@@ -175,7 +176,7 @@ def play(rig: Rig, operations: list[tuple[Any, ...]]) -> Motion:
             assert came.state in ACTIVE or came.is_last
             motion.receive(command, first=fresh)
             fresh = False
-        if came.commands and came.is_last:
+        if came.commands and came.is_last and follows_clock:
             assert stopped_at is not None
             np.testing.assert_allclose(motion.points[-1][1], stopped_at, atol=EPSILON)
 
@@ -242,7 +243,8 @@ def play(rig: Rig, operations: list[tuple[Any, ...]]) -> Motion:
         (command,) = held
         assert isinstance(command, ArrayCommand | TrajectoryCommand)
         (numbers,) = [command.values] if isinstance(command, ArrayCommand) else command.rows
-        np.testing.assert_allclose(numbers, motion.held(rig.steady_ns), atol=EPSILON)
+        if follows_clock:
+            np.testing.assert_allclose(numbers, motion.held(rig.steady_ns), atol=EPSILON)
         motion.receive(command, first=False)
     elif last is None:
         assert held == ()
@@ -287,6 +289,22 @@ def test_no_sequence_leads_beyond_the_limits_or_past_a_hold(
     @given(SEQUENCES)
     def check(operations: list[tuple[Any, ...]]) -> None:
         play(Rig({'arm': output}, execution={'mode': mode}), operations)
+
+    check()
+
+
+@pytest.mark.parametrize('mode', ['async', 'open_loop'])
+def test_a_controller_that_does_not_go_by_the_stepping_clock_keeps_the_limits_too(
+    mode: str,
+) -> None:
+    @settings(deadline=None, max_examples=40)
+    @example([*DRIVES, ('jump', 500), ('ticks', 3)])
+    @example([*DRIVES, ('jump', 500), ('jump', 500), ('ticks', 2), ('hold',), ('ticks', 3)])
+    @example([*DRIVES, ('jump', 500), ('ticks', 2), ('reset',), ('ticks', 3)])
+    @given(SEQUENCES)
+    def check(operations: list[tuple[Any, ...]]) -> None:
+        rig = Rig({'arm': ARM_TRAJECTORY}, execution={'mode': mode})
+        play(rig, operations, follows_clock=False)
 
     check()
 

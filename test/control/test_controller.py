@@ -20,6 +20,26 @@ RAMP = np.linspace([0.0, 0.0, 0.0], [0.4, 0.0, 0.0], HORIZON)
 """A chunk that moves the shoulder by 0.4 rad in a second."""
 
 
+@pytest.mark.parametrize('jump_ms', [-5000, 5000])
+@pytest.mark.parametrize('end', ['hold', 'deactivate'])
+def test_a_hold_just_after_a_clock_jump_stops_the_arm_where_it_is(jump_ms: int, end: str) -> None:
+    rig = Rig({'arm': ARM_TRAJECTORY})
+    rig.run(np.linspace([0.0, 0.0, 0.0], [0.5, 0.5, 0.0], HORIZON), ticks=10)
+    path = rig.wire[-1]
+    assert isinstance(path, TrajectoryCommand)
+    rig.pass_time(PERIOD_NS // 2)
+    rig.now_ns += jump_ms * MS
+    if end == 'hold':
+        rig.controller.hold('test')
+        (hold,) = rig.controller.watch(rig.now_ns, rig.steady_ns).commands
+    else:
+        rig.controller.deactivate()
+        (hold,) = rig.controller.final_hold(rig.now_ns, rig.steady_ns)
+    assert isinstance(hold, TrajectoryCommand)
+    first, second = np.array(path.rows[:2])
+    np.testing.assert_allclose(hold.rows[0], (first + second) / 2, atol=1e-6)
+
+
 def test_no_gate_is_switched_off_as_shipped() -> None:
     assert frozenset() == gates.DISABLED
     assert list(gates.GATES) == [f'S{number}' for number in range(1, 17)]

@@ -173,6 +173,31 @@ def test_S6_far_beyond_a_position_limit_holds() -> None:
     assert 'shoulder' in tick.reason
 
 
+@pytest.mark.parametrize('joint_states', ['stop', 'come'])
+def test_S6_a_velocity_leads_no_joint_beyond_its_limit_while_joint_states_are_silent(
+    joint_states: str,
+) -> None:
+    rig = Rig(action_space='joint_velocity')
+    rig.measured = dict.fromkeys(('shoulder', 'elbow', 'finger'), 1.6)
+    rig.tick()
+    rig.enable()
+    rig.offer([1.0, 0.0, 0.0])
+    # No inference is due, so that S1 does not ask; S5 holds only after stale_hold.
+    rig.controller.on_inference_started(rig.steady_ns)
+    position = 1.6
+    for _ in range(24):
+        if joint_states == 'stop':
+            rig.measured = None
+        else:
+            rig.measured = {'shoulder': position, 'elbow': 1.6, 'finger': 1.6}
+        tick = rig.tick()
+        assert tick.state is State.ENABLED
+        (command,) = tick.commands
+        assert isinstance(command, ArrayCommand)
+        position += command.values[0] * PERIOD_NS / 1e9
+    assert 1.8 < position <= UPPER - MARGIN
+
+
 def test_S7_a_row_goes_no_faster_than_allowed() -> None:
     rig = Rig()
     rig.tick()
@@ -309,6 +334,21 @@ def test_S12_a_false_interlock_holds() -> None:
 def test_S12_a_silent_interlock_holds() -> None:
     rig = interlocked()
     assert rig.ticks(10).state is State.ENABLED
+    assert_holds(rig.tick(), rig, 'S12')
+
+
+def test_S12_an_interlock_that_fails_between_two_ticks_holds() -> None:
+    rig = interlocked()
+    assert rig.tick().state is State.ENABLED
+    rig.controller.on_interlock(False, rig.steady_ns)
+    rig.controller.on_interlock(True, rig.steady_ns)
+    assert_holds(rig.tick(), rig, 'S12')
+
+
+def test_S12_an_interlock_that_was_silent_between_two_ticks_holds() -> None:
+    rig = interlocked()
+    assert rig.tick().state is State.ENABLED
+    rig.controller.on_interlock(True, rig.steady_ns + 201 * MS)
     assert_holds(rig.tick(), rig, 'S12')
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rig import ARM_ARRAY, ARM_TRAJECTORY, GRIPPER, HORIZON, JOINTS, MS, PERIOD_NS, Rig
 
 from openpi_policy_ros.control.commands import ArrayCommand, Command, GripperCommand
@@ -23,7 +21,7 @@ from openpi_policy_ros.control.gates import StreamReport
 from openpi_policy_ros.control.machine import State
 from openpi_policy_ros.policies.base import ActionChunk
 from openpi_policy_ros.ros.actuation import Actuation
-from openpi_policy_ros.ros.delivery import Outbox, Pace
+from openpi_policy_ros.ros.delivery import Outbox
 
 WAIT = 5.0
 LEFT = {**ARM_ARRAY, 'topic': 'left/commands', 'joints': ['shoulder'], 'action_indices': [0]}
@@ -126,6 +124,44 @@ def in_thread() -> Iterator[Callable[[Callable[[], None]], threading.Thread]]:
     for thread in threads:
         thread.join(WAIT)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize('end', ['hold', 'stop'])
+def test_an_output_that_holds_moves_no_further_while_another_cannot_be_sent(end: str) -> None:
+    bench = Bench(outputs={name: {**output, 'type': 'trajectory'} for name, output in TWO.items()})
+    bench.drive()
+
+    def broken(command: Command) -> None:
+        if command.output == 'right':
+            raise RuntimeError('publisher is gone')
+
+    bench.wire.before = broken
+    if end == 'hold':
+        bench.actuation.hold('test')
+        held = bench.wire.sent[-1]
+        for _ in range(5):
+            bench.step()
+    else:
+        bench.actuation.stop()
+        held = bench.wire.sent[-1]
+        bench.rig.pass_time(100 * MS)
+        bench.actuation.stop()
+    assert held.output == 'left'
+    assert bench.wire.sent[-1] == held
+
+
+def test_a_false_interlock_holds_before_the_next_tick() -> None:
+    bench = Bench(safety={'interlock_topic': 'estop_ok'})
+    bench.actuation.on_interlock(True)
+    bench.drive(2)
+    sent = len(bench.wire.sent)
+    bench.actuation.on_interlock(False)
+    assert bench.actuation.state is State.HOLD
+    assert bench.wire.sent[sent:] == [bench.wire.sent[sent - 1]]
+    bench.actuation.on_interlock(True)
+    bench.step()
+    assert bench.actuation.state is State.HOLD
+    assert len(bench.wire.sent) == sent + 1
 
 
 def test_what_a_hold_has_overtaken_is_not_sent_any_more(in_thread: Any) -> None:
@@ -434,30 +470,3 @@ def test_without_real_time_chunking_nothing_guides_the_next_inference() -> None:
     bench = Bench()
     bench.drive()
     assert bench.actuation.rtc_prefix(bench.rig.now_ns, 0.05) is None
-
-
-def test_deadlines_do_not_drift_with_the_work_between_them() -> None:
-    pace = Pace(10, start_ns=100)
-    now, dues = 100, []
-    for work in (3, 9, 1, 7):
-        now += work
-        now += pace.wait_ns(now)
-        dues.append(now)
-    assert dues == [110, 120, 130, 140]
-
-
-@given(work=st.lists(st.integers(0, 95), max_size=30))
-def test_missed_deadlines_are_left_out_and_the_others_stay(work: list[int]) -> None:
-    pace, now = Pace(10, start_ns=0), 0
-    for took in work:
-        before = now
-        now += took
-        wait = pace.wait_ns(now)
-        assert 0 <= wait <= 10
-        if wait:
-            # On the grid, and the next one.
-            assert (now + wait) % 10 == 0
-        else:
-            # One has passed since the last: at once, but once.
-            assert now // 10 > before // 10
-        now += wait

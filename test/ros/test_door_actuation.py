@@ -245,6 +245,27 @@ def test_an_enabling_that_changes_nothing_drops_nothing(bench: Any, why: str) ->
     assert robot.heard('expect', 'reset') == []
 
 
+def test_a_hold_that_comes_in_while_enabling_what_is_enabled_is_an_enabling_afresh(
+    bench: Any,
+) -> None:
+    class HeldMeanwhile(Recorder):
+        def enable(self, on: bool) -> tuple[bool, str]:
+            # Looked at before, it was enabled; it was held since, and this opens it again.
+            self.enabled = False
+            return super().enable(on)
+
+    robot, policy = HeldMeanwhile(enabled=True), SlowPolicy(scalar())
+    door = bench(policy, robot)
+    door.door.start()
+    door.see(1.0)
+    policy.wait_started()
+    assert door.door.enable(True) == (True, 'enabled')
+    policy.release()
+    door.until(lambda: robot.running == 0)
+    door.settle()
+    assert robot.heard('chunk') == []
+
+
 def test_enabled_again_in_mid_inference_the_robot_does_not_go_where_it_was_led_before(
     bench: Any,
 ) -> None:

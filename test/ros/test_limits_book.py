@@ -120,6 +120,38 @@ def test_a_description_that_comes_while_enabled_counts_once_disabled() -> None:
     assert len(user.given) == 3
 
 
+class Governed(User):
+    """Refuses limits as the control core does: while enabled, and a range below its margins."""
+
+    enabled = False
+
+    def __call__(self, limits: JointLimits, missing: Sequence[str]) -> None:
+        if self.enabled:
+            raise RuntimeError('limits cannot change while the robot is enabled')
+        if (limits.upper - limits.lower < 0.1).any():
+            raise ConfigurationError('safety.position_margin', ['shoulder: nothing is left'])
+        super().__call__(limits, missing)
+
+
+@pytest.mark.parametrize('enabled', [False, True])
+def test_a_description_that_leaves_a_joint_no_room_refuses_to_enable_and_no_call_fails(
+    enabled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = Governed()
+    said = book(user)
+    said.describe(urdf())
+    assert user.given[-1][1] == []
+    user.enabled = enabled
+    said.describe(urdf(upper=-0.95))
+    user.enabled = False
+    said.settle()
+    said.settle()
+    assert 'shoulder: nothing is left' in user.given[-1][1]
+    assert 'shoulder: nothing is left' in caplog.text
+    said.describe(urdf())
+    assert user.given[-1][1] == []
+
+
 def test_limits_of_the_file_that_leave_no_room_refuse() -> None:
     user = User()
     user.raises = ConfigurationError('safety', ['position_margin leaves shoulder no room'])

@@ -17,10 +17,13 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from rig import ARM_ARRAY, make_robot
+
 from openpi_policy_ros.control.commands import ArrayCommand, GripperCommand, TrajectoryCommand
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.ros.outputs import (
     GripperGoals,
+    Outputs,
     gripper_action,
     gripper_goal,
     joint_trajectory,
@@ -103,6 +106,27 @@ def test_without_control_msgs_the_output_is_named_and_what_to_do(
     text = str(refused.value)
     for words in ('outputs.hand.type', 'control_msgs', 'apt install', 'type: array'):
         assert words in text
+
+
+class StandInNode:
+    """Names topics as a node in the namespace ``/left`` does."""
+
+    def resolve_topic_name(self, topic: str) -> str:
+        return topic if topic.startswith('/') else f'/left/{topic}'
+
+
+def test_one_topic_written_in_two_ways_is_refused_for_two_outputs() -> None:
+    two = {
+        'arm': {**ARM_ARRAY, 'joints': ['shoulder'], 'action_indices': [0]},
+        'other': {
+            **ARM_ARRAY,
+            'topic': '/left/arm/commands',
+            'joints': ['elbow'],
+            'action_indices': [1],
+        },
+    }
+    with pytest.raises(ConfigurationError, match=r'so is that of outputs\.arm'):
+        Outputs(StandInNode(), make_robot(two))  # type: ignore[arg-type]
 
 
 def test_a_goal_goes_to_the_server_and_a_refusal_is_told(
