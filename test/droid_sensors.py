@@ -19,7 +19,7 @@ JOINTS = tuple(load_robot('droid').joints.names)
 class Robot:
     """A DROID robot with a clock that only the test moves."""
 
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self, history_offsets: tuple[int, ...] = (), **changes: Any) -> None:
         values = load_robot('droid').model_dump()
         for group, fields in changes.items():
             values[group] = {**values[group], **fields}
@@ -27,7 +27,11 @@ class Robot:
         self.now = START
         self.steady = 0
         self.sensors = Assembler(
-            self.config, lambda: self.now, lambda topic: f'/ns/{topic}', lambda: self.steady
+            self.config,
+            lambda: self.now,
+            lambda topic: f'/ns/{topic}',
+            lambda: self.steady,
+            history_offsets=history_offsets,
         )
         self.sensors.set_prompt('pick up the cup')
 
@@ -69,13 +73,13 @@ class Robot:
         self.image('wrist', 20, age_ms)
         self.joints(age_ms=age_ms)
 
-    def ready(self) -> Ready:
-        result = self.sensors.snapshot()
+    def ready(self, begun: int | None = None) -> Ready:
+        result = self.sensors.snapshot(begun)
         assert isinstance(result, Ready), result
         return result
 
-    def blocked(self) -> str:
-        result = self.sensors.snapshot()
+    def blocked(self, begun: int | None = None) -> str:
+        result = self.sensors.snapshot(begun)
         assert isinstance(result, Blocked), result
         return '; '.join(reason.text for reason in result.reasons)
 

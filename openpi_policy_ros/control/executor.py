@@ -105,29 +105,16 @@ class ChunkExecutor:
         self.clear()
 
     def clear(self) -> None:
-        """Forget every chunk and where the robot is; after a hold or a jump of the clock."""
+        """Forget every chunk, so that the next one begins unfaded: S8 must see where it begins."""
         self._chunks: list[TimedChunk] = []  # oldest first; the last one is the newest
         self._fades: _Fades | None = None
-        self._held_at: Row | None = None
         self._observed_ns: int | None = None
 
     def drop_older_than(self, epoch: int) -> None:
-        """Stop chunks of earlier epochs, and refuse those still to come.
-
-        What the robot is held at meanwhile is to be told by ``hold_at``.
-        """
+        """Stop chunks of earlier epochs, and refuse those still to come."""
         self._epoch = epoch if self._epoch is None else max(epoch, self._epoch)
         if self._chunks and self._chunks[-1].epoch < epoch:
             self._chunks, self._fades = [], None
-
-    def hold_at(self, row: Row) -> None:
-        """Tell where the robot is, float64 [N], while no chunk runs: the next one starts there.
-
-        The last commanded or, at first, the measured positions, zeros on axes of velocities.
-        NaN = unknown, and not faded. Without it, the next chunk continues from the end of the last
-        one, or from its own first row where there was none.
-        """
-        self._held_at = np.array(row, np.float64)
 
     def offer(
         self,
@@ -172,7 +159,7 @@ class ChunkExecutor:
             new,
         ]
         self._fades = self._steps(now_ns, before) if self._fade_ns else None
-        self._epoch, self._observed_ns, self._held_at = epoch, t_obs_ns, None
+        self._epoch, self._observed_ns = epoch, t_obs_ns
         return Offer(Verdict.ACCEPTED, dropped)
 
     def sample(self, now_ns: int) -> Row | None:
@@ -257,12 +244,10 @@ class ChunkExecutor:
         return self._observed_ns is not None and t_obs_ns < self._observed_ns
 
     def _commanded(self, now_ns: int) -> Row | None:
-        """Return where the plan or the hold has the robot at this moment; None = unknown."""
+        """Return where the plan has the robot, at its end once it is over; None = no plan."""
         running = self.sample(now_ns)
         if running is not None:
             return running
-        if self._held_at is not None:
-            return self._held_at
         if not self._chunks:
             return None
         last = self._values(np.array([self._chunks[-1].end_ns], np.int64))[0]
@@ -316,5 +301,5 @@ class ChunkExecutor:
         else:
             errors = plan
         errors[0] = 0.0 if before is None else before - errors[0]
-        errors = np.where(self._gripper | ~np.isfinite(errors), 0.0, errors)
+        errors = np.where(self._gripper, 0.0, errors)
         return _Fades(np.concatenate([[now_ns], within + 1]), errors)

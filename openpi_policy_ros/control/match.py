@@ -78,6 +78,12 @@ def _action(robot: RobotConfig, spec: PolicySpec) -> list[str]:
             'timing.action_rate: required with joints.action_indices, to time the actions '
             "(the rate of the policy's training data, e.g. 15.0 for DROID)"
         )
+    elif robot.timing.action_rate is None and robot.camera_names and spec.history_offsets:
+        problems.append(
+            'timing.action_rate: required, as the policy looks back at images of '
+            f'{-spec.history_offsets[0]} action steps ago; write the rate of its training data '
+            '(e.g. 15.0 for DROID)'
+        )
     return problems
 
 

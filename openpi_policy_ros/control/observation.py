@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.blocking import camera_reasons, joint_reasons, newest, refused
 from openpi_policy_ros.control.buffers import (
@@ -28,15 +30,10 @@ from openpi_policy_ros.control.buffers import (
     seconds,
     skew_reason,
 )
+from openpi_policy_ros.control.decoding import Decoder
 from openpi_policy_ros.control.encodings import UInt8Array
-from openpi_policy_ros.control.framing import check_crop, frame
 from openpi_policy_ros.control.gates import Stream, StreamReport
-from openpi_policy_ros.control.images import (
-    check_compressed_image,
-    check_image,
-    decode_compressed_image,
-    decode_image,
-)
+from openpi_policy_ros.control.history import History
 from openpi_policy_ros.control.joints import JointMap, JointStateMessage, read_joint_state
 from openpi_policy_ros.errors import InvalidObservation
 from openpi_policy_ros.policies.base import Observation
@@ -98,6 +95,8 @@ class Assembler:
         clock: Callable[[], int],
         resolve: Callable[[str], str] = str,
         steady: Callable[[], int] = time.monotonic_ns,
+        *,
+        history_offsets: tuple[int, ...] = (),
     ) -> None:
         """Start empty.
 
@@ -107,6 +106,10 @@ class Assembler:
                 0 = not known yet.
             resolve: returns the full name of a topic, for messages.
             steady: returns nanoseconds on a clock that never jumps.
+            history_offsets: as ``PolicySpec.history_offsets``.
+
+        Raises:
+            ValueError: there are such offsets and cameras, but no ``timing.action_rate``.
 
         """
         self._robot = robot
@@ -128,7 +131,11 @@ class Assembler:
         self._joints: dict[str, Latest[float]] = {
             name: Latest(name, robot.timing.joint_max_age) for name in self.joint_map.names
         }
-        self._decoded: dict[str, tuple[Sample[Any], UInt8Array]] = {}
+        self._histories: dict[str, History[Any]] = {}
+        if history_offsets and robot.camera_names:
+            dt_ns = _action_step(robot.timing.action_rate)
+            self._histories = {name: History(history_offsets, dt_ns) for name in self._cameras}
+        self._decoder = Decoder(robot)
         self._prompt = ''
         self._serial = 0
         self._epoch = 0
@@ -206,7 +213,7 @@ class Assembler:
             now, steady = self._now()
             stamp = check_stamp(_stamp(message), now, self._timing)
             try:
-                self._check(camera, message)
+                self._decoder.check(camera, message)
             except InvalidObservation as error:
                 buffer.refuse(_unreadable(error))
                 return
@@ -214,6 +221,8 @@ class Assembler:
                 buffer.refuse(stamp)
                 return
             buffer.accept(message, stamp, now, steady)
+            if camera in self._histories:
+                self._histories[camera].add(newest(buffer))
             self._serial += 1
 
     def add_joints(self, message: JointStateMessage) -> dict[str, float]:
@@ -253,8 +262,14 @@ class Assembler:
                 self._serial += 1
             return positions
 
-    def snapshot(self) -> Ready | Blocked:
-        """Return the newest observation, or every reason why there is none."""
+    def snapshot(self, begun: int | None = None) -> Ready | Blocked:
+        """Return the newest observation, or every reason why there is none.
+
+        Args:
+            begun: number of the session in which a call has succeeded already: in every other one
+                this observation is the first, which holds no history.
+
+        """
         with self._lock:
             now, _ = self._now()
             reasons = self._reasons(now)
@@ -263,14 +278,19 @@ class Assembler:
                 return Blocked(reasons)
             images = {name: newest(buffer) for name, buffer in self._cameras.items()}
             joints = {name: newest(buffer) for name, buffer in self._joints.items()}
+            kept = {name: history.kept for name, history in self._histories.items()}
             prompt, serial = self._prompt, self._serial
             epoch, session = self._epoch, self._session
         observation: dict[str, Any] = {}
         for name, image in images.items():
             try:
-                observation[self._robot.cameras[name].key] = self._decode(name, image)
+                pixels = self._decoder.decode(name, image, kept.get(name, ()))
             except InvalidObservation as error:
                 return self._refuse_image(name, image, error)
+            if name in kept:
+                first = begun != session
+                pixels = pixels[np.newaxis] if first else self._look_back(name, kept[name])
+            observation[self._robot.cameras[name].key] = pixels
         with self._lock:
             for name, image in images.items():
                 self._cameras[name].could_read(image)
@@ -302,42 +322,30 @@ class Assembler:
     def _forget(self) -> None:
         for buffer in (*self._cameras.values(), *self._joints.values()):
             buffer.clear()
+        for history in self._histories.values():
+            history.clear()
         self._skew = ''
         self._epoch += 1
         self._serial += 1
 
-    def _check(self, camera: str, message: Any) -> None:
-        """Refuse what can be told at arrival; the size of a compressed image cannot."""
-        name = self._cameras[camera].name
-        settings = self._robot.cameras[camera]
-        if settings.transport == 'compressed':
-            check_compressed_image(message, name=name)
-        else:
-            check_image(message, name=name)
-            check_crop(settings.crop, message.height, message.width, name=name)
-
-    def _decode(self, name: str, image: Sample[Any]) -> UInt8Array:
-        """Return the frame; a camera that sent nothing new is not decoded again."""
-        known = self._decoded.get(name)
-        if known is not None and known[0] is image:
-            return known[1]
-        profile, settings = self._robot.profile, self._robot.cameras[name]
-        who = self._cameras[name].name
-        decode: Callable[..., UInt8Array] = (
-            decode_compressed_image if settings.transport == 'compressed' else decode_image
+    def _look_back(self, name: str, kept: tuple[Sample[Any], ...]) -> UInt8Array:
+        """Return the frames at the offsets, counted from the newest image of this camera."""
+        history, newest_ns = self._histories[name], kept[-1].stamp_ns
+        frames, unusable = self._decoder.stack(
+            name, kept, lambda some: history.choose(some, newest_ns)
         )
-        pixels = decode(image.value, profile.colour_order, name=who)
-        pixels = frame(pixels, settings.crop, settings.rotate, name=who)
-        if profile.layout == 'CHW':
-            pixels = pixels.transpose(2, 0, 1)
-        self._decoded[name] = (image, pixels)
-        return pixels
+        with self._lock:
+            for image in unusable:
+                history.discard(image)
+        return frames
 
     def _refuse_image(self, name: str, image: Sample[Any], error: InvalidObservation) -> Blocked:
         refusal = _unreadable(error)
         with self._lock:
             buffer = self._cameras[name]
             buffer.could_not_read(image, refusal)
+            if name in self._histories:
+                self._histories[name].discard(image)
         return Blocked((refused((buffer.name,), buffer.name, refusal),))
 
     def _reasons(self, now: int) -> tuple[Reason, ...]:
@@ -374,6 +382,12 @@ class Assembler:
 def _stamp(message: Any) -> int:
     stamp = message.header.stamp
     return int(stamp.sec) * NANOSECONDS + int(stamp.nanosec)
+
+
+def _action_step(rate: float | None) -> int:
+    if rate is None:
+        raise ValueError('timing.action_rate is None, expected the rate of the actions in Hz')
+    return round(NANOSECONDS / rate)
 
 
 def _unreadable(error: InvalidObservation) -> Refusal:

@@ -178,6 +178,13 @@ class PolicySpec:
         max_batch: most requests ``infer`` takes at once.
         max_in_flight: calls to ``infer`` that may run at the same time. 1 for a policy on the
             local device; more for one that lives elsewhere and is merely awaited.
+        history_offsets: which images of each camera the policy sees, in action steps from the
+            newest, oldest first, e.g. (-23, -16, -8, 0): an image then comes with a leading time
+            axis, with one frame in the first call of a session and one per offset in later ones.
+            () = the newest image alone, without that axis.
+
+    Raises:
+        ValueError: ``history_offsets`` do not rise strictly, or do not end with 0.
 
     """
 
@@ -198,6 +205,16 @@ class PolicySpec:
     supports_rtc: bool = False
     max_batch: int = 1
     max_in_flight: int = 1
+    history_offsets: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a history whose order nobody could tell."""
+        offsets = self.history_offsets
+        if offsets and (offsets[-1] != 0 or list(offsets) != sorted(set(offsets))):
+            raise ValueError(
+                f'history_offsets of policy {self.name!r} are {offsets}, expected action steps '
+                'that rise strictly and end with 0 (the newest image), e.g. (-23, -16, -8, 0)'
+            )
 
 
 InferenceResult: TypeAlias = ActionChunk | InvalidObservation

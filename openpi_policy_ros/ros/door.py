@@ -211,7 +211,7 @@ class RobotDoor:
         if self._actuation is not None and not self._actuation.needs_inference():
             return NOT_DUE
         triggered = self._clock()
-        observed = self._assembler.snapshot()
+        observed = self._assembler.snapshot(self._session_known)
         if isinstance(observed, Blocked):
             self._tell(DoorState(observed.reasons))
         elif observed.serial != self._seen:

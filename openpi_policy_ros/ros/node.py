@@ -33,6 +33,7 @@ from openpi_policy_ros.policies.base import PolicySpec
 from openpi_policy_ros.policies.loading import load_policy
 from openpi_policy_ros.ros.actuation_side import NO_OUTPUTS, ActuationSide
 from openpi_policy_ros.ros.door import DoorState, RobotDoor
+from openpi_policy_ros.ros.outputs import output_problems
 from openpi_policy_ros.ros.parameters import ParameterBook
 from openpi_policy_ros.ros.publishers import (
     ChunkPublishers,
@@ -50,6 +51,7 @@ _log = logging.getLogger('openpi_policy_ros.ros.node')
 CHUNKS = 'raw and ungated: the robot gets only what passes the gates'
 NOT_CONFIGURED = 'refused: the node is not configured; configure and activate it first'
 HOLD = State.HOLD.value
+ASKED = '~/hold was called'
 SERVER_ONLY = 'server only: the robot file names no camera and no joint'
 
 
@@ -125,6 +127,7 @@ class PolicyNode(LifecycleNode):
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(0.01)
+        self._status.flush()
         return True
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -227,6 +230,8 @@ class PolicyNode(LifecycleNode):
         patience = config.server().inference_timeout
         self._undo.append(('engine', lambda: engine.close(drain_timeout=patience)))
         problems = robot_problems(config, engine.spec)
+        if config.has_robot_door:
+            problems += output_problems(self, config)
         if problems:
             raise ConfigurationError(f'robot {config.robot or "parameters"} and policy', problems)
         engine.start()
@@ -240,7 +245,10 @@ class PolicyNode(LifecycleNode):
         chunks = ChunkPublishers(self, layout)
         self._undo.append(('chunk topics', chunks.close))
         assembler = Assembler(
-            config, lambda: self.get_clock().now().nanoseconds, self.resolve_topic_name
+            config,
+            lambda: self.get_clock().now().nanoseconds,
+            self.resolve_topic_name,
+            history_offsets=engine.spec.history_offsets,
         )
         if config.output_names:
             self._actuation = ActuationSide(
@@ -341,7 +349,7 @@ class PolicyNode(LifecycleNode):
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         actuation = self._actuation
         if actuation is not None:
-            actuation.actuation.hold('~/hold was called')
+            actuation.actuation.hold(ASKED)
         state = 'not enabled' if actuation is None else actuation.actuation.state.value
         response.success = True
         response.message = state if state == HOLD else f'nothing was commanded ({state})'
@@ -378,7 +386,10 @@ class PolicyNode(LifecycleNode):
     def _log_state(self, last: Tick | None, tick: Tick) -> None:
         if last is None or tick.state is last.state:
             return
-        level = logging.ERROR if tick.state is State.HOLD else logging.INFO
+        level = logging.INFO
+        if tick.state is State.HOLD:
+            # One that the operator asked for is no fault.
+            level = logging.WARNING if tick.reason == ASKED else logging.ERROR
         if last.state in ACTIVE and tick.state in ACTIVE:
             # open_loop comes by here with every chunk.
             level = logging.DEBUG

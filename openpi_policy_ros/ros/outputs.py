@@ -89,6 +89,18 @@ def gripper_action(output: str) -> Any:
     return control_msgs.action.GripperCommand
 
 
+def output_problems(node: Node, robot: RobotConfig) -> list[str]:
+    """Return why outputs cannot be opened: a refused or shared topic, no control_msgs.
+
+    They are opened for a moment and send nothing, so that this is known before a policy warms up.
+    """
+    try:
+        Outputs(node, robot).close()
+    except ConfigurationError as error:
+        return list(error.problems)
+    return []
+
+
 class GripperGoals:
     """Sends goals to one gripper's action server, and tells which it refuses."""
 
@@ -134,7 +146,8 @@ class Outputs:
         robot: which outputs.
 
     Raises:
-        ConfigurationError: a name that ROS refuses, or control_msgs is missing for a gripper.
+        ConfigurationError: names that ROS refuses, one topic for two outputs, or control_msgs is
+            missing for a gripper; all of them.
 
     """
 
@@ -143,7 +156,7 @@ class Outputs:
         self._publishers: dict[str, Publisher] = {}
         self._grippers: dict[str, GripperGoals] = {}
         self._senders: dict[str, Callable[[Any], None]] = {}
-        self._refuse_shared_topics(robot)
+        problems = _shared_topics(node, robot)
         for name in robot.output_names:
             output = robot.outputs[name]
             try:
@@ -151,15 +164,17 @@ class Outputs:
                     self._add_gripper(name, output.topic)
                 else:
                     self._add_publisher(name, output.type, output.topic)
-            except ConfigurationError:
-                self.close()
-                raise
+            except ConfigurationError as error:
+                problems += error.problems
             except (RuntimeError, NameValidationException) as error:
                 # What rclpy raises for a name it refuses, or one in use with another type.
-                self.close()
-                raise ConfigurationError(
-                    f'output {name!r}', [f'topic {output.topic!r} of type {output.type}: {error}']
-                ) from error
+                problems.append(
+                    f'outputs.{name}.topic: {output.topic!r} is refused by ROS for the type '
+                    f'{output.type}: {error}'
+                )
+        if problems:
+            self.close()
+            raise ConfigurationError('outputs', problems)
 
     def send(self, command: Command) -> None:
         """Send one command; raises what the middleware raises."""
@@ -188,28 +203,6 @@ class Outputs:
         self._grippers.clear()
         self._senders.clear()
 
-    def _refuse_shared_topics(self, robot: RobotConfig) -> None:
-        """Refuse two outputs on one topic, however it is written or remapped."""
-        owners: dict[str, str] = {}
-        for name in robot.output_names:
-            topic = robot.outputs[name].topic
-            try:
-                resolved = self._node.resolve_topic_name(topic)
-            except NameValidationException as error:
-                raise ConfigurationError(
-                    f'output {name!r}', [f'topic {topic!r}: {error}']
-                ) from error
-            other = owners.setdefault(resolved, name)
-            if other != name:
-                raise ConfigurationError(
-                    f'output {name!r}',
-                    [
-                        f'topic {topic!r} is {resolved}, and so is that of outputs.{other} '
-                        f'({robot.outputs[other].topic!r}): their commands would take turns; give '
-                        'each controller its own'
-                    ],
-                )
-
     def _add_publisher(self, name: str, kind: str, topic: str) -> None:
         publisher = self._node.create_publisher(
             MESSAGE_TYPES[kind], topic, qos(1, ReliabilityPolicy.RELIABLE)
@@ -227,3 +220,24 @@ class Outputs:
             name, self._node.resolve_topic_name(topic), action, client
         )
         self._senders[name] = self._grippers[name].send
+
+
+def _shared_topics(node: Node, robot: RobotConfig) -> list[str]:
+    """Return the outputs that share a topic, however it is written or remapped."""
+    problems: list[str] = []
+    owners: dict[str, str] = {}
+    for name in robot.output_names:
+        topic = robot.outputs[name].topic
+        try:
+            resolved = node.resolve_topic_name(topic)
+        except (RuntimeError, NameValidationException):
+            # Told where it is opened.
+            continue
+        other = owners.setdefault(resolved, name)
+        if other != name:
+            problems.append(
+                f'outputs.{name}.topic: {topic!r} is {resolved}, and so is that of '
+                f'outputs.{other} ({robot.outputs[other].topic!r}): their commands would take '
+                'turns; give each controller its own'
+            )
+    return problems

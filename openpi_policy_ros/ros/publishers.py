@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from array import array
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from builtin_interfaces.msg import Duration, Time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rclpy.duration import Duration as Period
 from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
@@ -22,8 +24,13 @@ from openpi_policy_ros.control.chunk import ChunkLayout, JointTrajectoryRows, La
 from openpi_policy_ros.policies.base import ActionChunk
 from openpi_policy_ros.ros.sensors import qos
 
+_log = logging.getLogger('openpi_policy_ros.ros.publishers')
+
 REFRESH = 1.0
 """Least seconds between two status messages that differ in numbers only."""
+
+FLUSH = 0.5
+"""Longest wait until subscribers have acknowledged the last status, s."""
 
 
 def trajectory_message(trajectory: JointTrajectoryRows, t_obs_ns: int) -> JointTrajectory:
@@ -147,6 +154,16 @@ class StatusPublisher:
                     return
             self._last, self._published = status, now
             self._publisher.publish(self._message(status))
+
+    def flush(self) -> None:
+        """Wait until subscribers have the last status, so that leaving does not take it back."""
+        try:
+            done = self._publisher.wait_for_all_acked(Period(seconds=FLUSH))
+        except Exception as error:
+            _log.warning('~/status: cannot wait for its subscribers: %s', error)
+            return
+        if not done:
+            _log.warning('~/status: a subscriber has not acknowledged the last one')
 
     def _message(self, status: Status) -> DiagnosticStatus:
         values = {

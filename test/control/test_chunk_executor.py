@@ -340,33 +340,22 @@ def test_after_a_pause_velocities_start_from_rest() -> None:
     assert [at(one, ms)[ARM] for ms in (2000, 2100, 2200)] == [0.0, 2.0, 4.0]
 
 
-def test_the_next_chunk_starts_where_the_robot_is_held() -> None:
+def test_a_chunk_that_nothing_precedes_begins_at_its_own_first_row() -> None:
     one = executor(blend_steps=2)
-    one.hold_at(np.array([1.0, 9.0]))
-    one.offer(ramp(start=3.0, step=0.0), START, 0, START)
-    assert [at(one, ms) for ms in (0, 100, 200)] == [[1.0, 3.0], [2.0, 3.0], [3.0, 3.0]]
-    one.drop_older_than(1)
-    one.hold_at(np.array([5.0, 9.0]))
-    one.offer(ramp(start=3.0, step=0.0), START + DT, 1, START + DT)
-    assert at(one, 100) == [5.0, 3.0]
-
-
-def test_a_hold_matters_only_while_nothing_runs_and_ends_with_the_next_chunk() -> None:
-    one = executor(blend_steps=2)
-    one.offer(ramp(3, start=3.0, step=0.0), START, 0, START)
-    one.hold_at(np.array([100.0, 0.0]))
-    one.offer(ramp(3, start=4.0, step=0.0), START, 0, START + DT)
-    assert at(one, 100)[ARM] == 3.0
-    one.offer(ramp(3, start=4.0, step=0.0), START + 9 * DT, 0, START + 9 * DT)
-    assert at(one, 900)[ARM] == 4.0
-
-
-def test_a_position_that_nobody_knows_is_not_faded_from() -> None:
-    one = executor(blend_steps=2)
-    one.hold_at(np.array([np.nan, np.nan]))
     one.offer(ramp(start=3.0), START, 0, START)
-    assert at(one, 0) == [3.0, 3.0]
-    assert at(one, 150) == [3.5, 4.0]
+    assert [at(one, ms)[ARM] for ms in (0, 150)] == [3.0, 3.5]
+    # Nor is anything of an earlier plan left after it was cleared.
+    one.clear()
+    one.offer(ramp(start=8.0), START + DT, 0, START + DT)
+    assert [at(one, ms)[ARM] for ms in (100, 250)] == [8.0, 8.5]
+
+
+def test_a_place_that_nobody_knows_is_where_the_plan_has_it() -> None:
+    one = executor(blend_steps=2)
+    one.offer(ramp(start=3.0, step=0.0), START, 0, START)
+    nowhere = np.full(2, np.nan)
+    one.offer(ramp(start=5.0, step=0.0), START, 0, START + DT, commanded=nowhere)
+    assert [at(one, ms)[ARM] for ms in (100, 200, 300)] == [3.0, 4.0, 5.0]
 
 
 def test_rows_of_a_wrong_shape_are_refused_and_the_callers_array_is_not_kept() -> None:

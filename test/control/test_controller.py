@@ -227,14 +227,24 @@ def test_a_gripper_gets_a_goal_only_when_it_changes_and_none_for_a_hold() -> Non
 
 def test_after_a_changed_prompt_the_chunk_runs_on_until_one_of_the_new_prompt_comes() -> None:
     rig = Rig()
-    rig.run([0.1, 0.1, 0.0], ticks=20)
+    shoulder = array(rig.run(RAMP, ticks=5))[0]
+    step = RAMP[1, 0] - RAMP[0, 0]
     rig.controller.expect(1)
-    assert array(rig.tick()) == pytest.approx((0.1, 0.1))
-    assert 'older prompt' in rig.offer([0.15, 0.1, 0.0], epoch=0)
-    assert array(rig.tick()) == pytest.approx((0.1, 0.1))
-    assert rig.offer([0.05, 0.1, 0.0], epoch=1) == ''
-    tick = rig.ticks(10)
-    assert array(tick) == pytest.approx((0.05, 0.1))
+    for _ in range(10):
+        tick = rig.tick()
+        assert tick.state is State.ENABLED, tick.reason
+        shoulder += step
+        assert array(tick)[0] == pytest.approx(shoulder)
+    # What the old prompt still brings would turn the arm round.
+    assert 'older prompt' in rig.offer(RAMP[::-1], epoch=0)
+    for _ in range(10):
+        tick = rig.tick()
+        assert tick.state is State.ENABLED, tick.reason
+        shoulder += step
+        assert array(tick)[0] == pytest.approx(shoulder)
+    assert rig.offer([0.05, 0.0, 0.0], epoch=1) == ''
+    tick = rig.ticks(15)
+    assert array(tick) == pytest.approx((0.05, 0.0))
     assert (tick.counters.outdated, tick.counters.chunks) == (1, 2)
 
 
@@ -295,6 +305,38 @@ def test_enabling_after_a_hold_counts_failures_until_one_inference_succeeds() ->
     assert 'S11' in rig.controller.enable(True, rig.steady_ns)[1]
     rig.offer([0.1, 0.1, 0.0])
     rig.enable()
+
+
+def test_a_reset_after_too_many_failures_lets_the_robot_be_enabled() -> None:
+    rig = Rig()
+    rig.run()
+    for _ in range(3):
+        rig.controller.on_failure('it raised')
+    assert rig.tick().state is State.HOLD
+    assert 'S11' in rig.controller.enable(True, rig.steady_ns)[1]
+    rig.controller.reset(1)
+    rig.enable()
+
+
+def test_a_gripper_stays_closed_through_a_wait_and_is_judged_afresh_once_enabled() -> None:
+    # Closed from 0.5 up, and once it is, down to 0.4.
+    rig = Rig({'arm': ARM_ARRAY, 'hand': GRIPPER})
+    rig.run([0.1, 0.1, 0.55])
+    rig.controller.reset()
+    rig.tick()
+    rig.offer([0.1, 0.1, 0.45])
+    assert rig.ticks(3).state is State.ENABLED
+
+    def goals() -> list[float]:
+        return [one.position for one in rig.wire if isinstance(one, GripperCommand)]
+
+    assert goals() == [0.8]
+    rig.controller.enable(False, rig.steady_ns)
+    rig.tick()
+    rig.enable()
+    rig.offer([0.1, 0.1, 0.45])
+    assert rig.ticks(3).state is State.ENABLED
+    assert goals() == [0.8, 0.0]
 
 
 def test_a_jump_of_the_clock_holds_where_the_arm_is_and_not_where_the_new_time_says() -> None:

@@ -10,6 +10,7 @@ switches the gates off one by one and demands that a test of this file fails.
 import numpy as np
 import pytest
 from rig import (
+    ARM_ARRAY,
     ARM_TRAJECTORY,
     HORIZON,
     MARGIN,
@@ -238,6 +239,43 @@ def test_S8_a_first_command_far_from_the_measured_joints_holds() -> None:
     assert 'shoulder' in tick.reason
 
 
+@pytest.mark.parametrize(('now', 'first_waypoint', 'holds'), [(0.0, 0.21, True), (0.5, 0.1, False)])
+def test_S8_a_trajectory_is_judged_by_its_first_waypoint(
+    now: float, first_waypoint: float, holds: bool
+) -> None:
+    rig = Rig({'arm': ARM_TRAJECTORY})
+    rig.tick()
+    rig.enable()
+    actions = np.tile([first_waypoint, 0.0, 0.0], (HORIZON, 1))
+    actions[0, 0] = now
+    rig.offer(actions)
+    # The first row is due at this tick, and so is no waypoint any more.
+    tick = rig.tick()
+    if holds:
+        assert_holds(tick, rig, 'S8', moved=False)
+        assert tick.commands == ()
+        assert 'shoulder by 0.210' in tick.reason
+    else:
+        assert tick.state is State.ENABLED, tick.reason
+        (command,) = tick.commands
+        assert isinstance(command, TrajectoryCommand)
+        assert command.rows[0] == pytest.approx((first_waypoint, 0.0))
+
+
+@pytest.mark.parametrize('output', [ARM_ARRAY, ARM_TRAJECTORY], ids=['array', 'trajectory'])
+def test_S8_a_first_command_is_judged_before_it_is_clamped(output: dict[str, object]) -> None:
+    rig = Rig({'arm': output})
+    rig.measured = {'shoulder': 1.9, 'elbow': 0.0, 'finger': 0.0}
+    rig.tick()
+    rig.enable()
+    # S6 would bring it to 1.98, which is near.
+    rig.offer([2.15, 0.0, 0.0])
+    tick = rig.tick()
+    assert_holds(tick, rig, 'S8', moved=False)
+    assert tick.commands == ()
+    assert 'shoulder by 0.250' in tick.reason
+
+
 def test_S8_a_first_command_after_a_wait_is_compared_again() -> None:
     rig = Rig()
     rig.run()
@@ -311,6 +349,19 @@ def test_S11_failures_in_a_row_hold() -> None:
     tick = rig.tick()
     assert 'out of memory' in tick.reason
     assert_holds(tick, rig, 'S11')
+
+
+def test_S11_a_reset_begins_to_count_failures_afresh() -> None:
+    rig = Rig()
+    rig.run()
+    for _ in range(2):
+        rig.controller.on_failure('CUDA error')
+    rig.controller.reset(1)
+    for _ in range(2):
+        rig.controller.on_failure('CUDA error')
+    assert rig.tick().state is State.WAIT
+    rig.controller.on_failure('out of memory')
+    assert_holds(rig.tick(), rig, 'S11')
 
 
 def interlocked() -> Rig:

@@ -91,3 +91,23 @@ def test_an_action_column_that_is_not_there_and_a_missing_rate_are_told_together
 def test_without_a_trajectory_no_rate_is_needed() -> None:
     robot = droid(timing={'action_rate': None})
     assert robot_problems(robot, replace(SPEC, action_space='cartesian_position')) == []
+
+
+def test_a_policy_that_looks_back_needs_the_rate_of_its_steps() -> None:
+    spec = replace(SPEC, action_space='cartesian_position', history_offsets=(-23, -16, -8, 0))
+    (problem,) = robot_problems(droid(timing={'action_rate': None}), spec)
+    assert problem == (
+        'timing.action_rate: required, as the policy looks back at images of 23 action steps ago; '
+        'write the rate of its training data (e.g. 15.0 for DROID)'
+    )
+    assert robot_problems(droid(), spec) == []
+    blind = droid(timing={'action_rate': None}).model_copy(
+        update={'camera_names': [], 'cameras': {}}
+    )
+    assert not any('action_rate' in problem for problem in robot_problems(blind, spec))
+
+
+@pytest.mark.parametrize('offsets', [(-8,), (0, -8), (-8, -8, 0), (-8, 0, 1), (0, 0)])
+def test_a_history_in_no_clear_order_is_no_spec(offsets: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match='rise strictly and end with 0'):
+        replace(SPEC, history_offsets=offsets)

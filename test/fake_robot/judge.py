@@ -9,6 +9,7 @@ clock: of sending where the middleware tells it, so that a slow receiver blames 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -187,7 +188,7 @@ def _spans(ordered: Sequence[Record]) -> list[_Span]:
     return spans
 
 
-class _Stream:
+class _Stream(abc.ABC):
     """The commands of one output.
 
     Attributes:
@@ -214,9 +215,9 @@ class _Stream:
             self._ends(span, after, commands, holds)
         return self.found
 
+    @abc.abstractmethod
     def _judge(self, one: Record) -> bool:
         """Judge one command by itself and after the ones before; return whether it is a hold."""
-        raise NotImplementedError
 
     def blame(self, rule: str, one: Record, text: str) -> None:
         """Note a violation."""

@@ -25,7 +25,7 @@ from scene import QUIET, Scene, scene
 pytestmark = pytest.mark.ros
 
 EXTENDED = os.environ.get('OPENPI_EXTENDED') == '1'
-SECONDS = 120.0 if EXTENDED else 20.0
+SECONDS = 120.0 if EXTENDED else 60.0
 SEED = int(os.environ.get('OPENPI_SEED') or (time.time_ns() % 10**6 if EXTENDED else 5))
 MOVING_PROMPTS = (
     'sine gripper=0.9',

@@ -3,7 +3,8 @@
 """A policy whose chunk tells what it was given, for tests that run the node in its own process.
 
 Column by column, row i of a chunk holds: mean of the first image, mean of the second, length of the
-prompt, seed (−1 = none), session number, first joint, gripper, i. Some prompts make it misbehave.
+prompt, seed (−1 = none), session number, first joint, gripper, i. Some prompts make it misbehave;
+a model called history looks back 8 action steps, and its means go over both frames.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class DigestPolicy(Policy):
             revision='r1',
             weights_hash='c0ffee',
             default_prompt=(wanted.options or {}).get('default_prompt', ''),
+            history_offsets=(-8, 0) if 'history' in wanted.model else (),
         )
 
     @property

@@ -36,6 +36,7 @@ class Bench:
         rate: float = 0.0,
         inference_timeout: float = WAIT,
         actuation: Actuator | None = None,
+        robot: dict[str, Any] = ROBOT,
     ) -> None:
         self.policy = with_scalars(policy)
         self.engine = Engine(policy, inference_timeout=inference_timeout)
@@ -45,7 +46,11 @@ class Bench:
         self.chunks: list[tuple[float, int]] = []
         self.states: list[DoorState] = []
         self.broken = False
-        self.sensors = Assembler(validate(RobotConfig, ROBOT, 'test'), lambda: self.now)
+        self.sensors = Assembler(
+            validate(RobotConfig, robot, 'test'),
+            lambda: self.now,
+            history_offsets=policy.spec.history_offsets,
+        )
         self.sensors.set_prompt('go')
         self.door = RobotDoor(
             self.sensors,

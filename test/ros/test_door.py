@@ -411,9 +411,9 @@ def test_the_door_sleeps_between_looks(bench: Any) -> None:
     looks = threading.Semaphore(0)
     snapshot = robot.sensors.snapshot
 
-    def counted() -> Any:
+    def counted(begun: int | None) -> Any:
         looks.release()
-        return snapshot()
+        return snapshot(begun)
 
     robot.sensors.snapshot = counted
     robot.door.start()

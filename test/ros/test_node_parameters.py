@@ -114,6 +114,32 @@ def test_a_robot_that_does_not_fit_the_policy_ends_the_node(start: Start) -> Non
     assert "did you mean 'observation/wrist_image_left'?" in process.text()
 
 
+def test_outputs_that_cannot_be_opened_are_told_with_all_else_before_the_warm_up(
+    start: Start,
+) -> None:
+    process = start(
+        {
+            # Such a model takes longer to warm up than the test waits.
+            'model': 'slow',
+            'robot': 'droid',
+            'cameras': {'wrist': {'key': 'observation/wrist_image_lft'}},
+            'output_names': ['arm'],
+            'outputs': {
+                'arm': {
+                    'type': 'array',
+                    'topic': '/rosout',
+                    'joints': ['panda_joint1'],
+                    'action_indices': [0],
+                }
+            },
+        }
+    )
+    assert process.join() == 1
+    assert "did you mean 'observation/wrist_image_left'?" in process.text()
+    assert "outputs.arm.topic: '/rosout' is refused by ROS" in process.text()
+    assert 'Traceback' not in process.text()
+
+
 def test_a_checkpoint_that_cannot_be_served_ends_the_node(start: Start) -> None:
     process = start({'model': 'broken'})
     assert process.join() == 1

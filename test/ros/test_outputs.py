@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from rig import ARM_ARRAY, make_robot
+from rig import ARM_ARRAY, GRIPPER, make_robot
 
 from openpi_policy_ros.control.commands import ArrayCommand, GripperCommand, TrajectoryCommand
 from openpi_policy_ros.errors import ConfigurationError
@@ -28,6 +28,7 @@ from openpi_policy_ros.ros.outputs import (
     gripper_goal,
     joint_trajectory,
     multi_array,
+    output_problems,
 )
 
 pytestmark = pytest.mark.ros
@@ -109,10 +110,23 @@ def test_without_control_msgs_the_output_is_named_and_what_to_do(
 
 
 class StandInNode:
-    """Names topics as a node in the namespace ``/left`` does."""
+    """Names topics as a node in the namespace ``/left`` does, and refuses some as rclpy does."""
+
+    def __init__(self, refuses: str = '') -> None:
+        self.refuses = refuses
+        self.open: list[str] = []
 
     def resolve_topic_name(self, topic: str) -> str:
         return topic if topic.startswith('/') else f'/left/{topic}'
+
+    def create_publisher(self, kind: type, topic: str, qos: object) -> str:
+        if topic == self.refuses:
+            raise RuntimeError('existing topic name with incompatible type')
+        self.open.append(topic)
+        return topic
+
+    def destroy_publisher(self, publisher: str) -> None:
+        self.open.remove(publisher)
 
 
 def test_one_topic_written_in_two_ways_is_refused_for_two_outputs() -> None:
@@ -127,6 +141,31 @@ def test_one_topic_written_in_two_ways_is_refused_for_two_outputs() -> None:
     }
     with pytest.raises(ConfigurationError, match=r'so is that of outputs\.arm'):
         Outputs(StandInNode(), make_robot(two))  # type: ignore[arg-type]
+
+
+def test_every_output_that_cannot_be_opened_is_told_at_once_and_none_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, 'control_msgs', None)
+    robot = make_robot(
+        {
+            'one': {**ARM_ARRAY, 'joints': ['shoulder'], 'action_indices': [0]},
+            'two': {**ARM_ARRAY, 'topic': 'rosout', 'joints': ['elbow'], 'action_indices': [1]},
+            'hand': GRIPPER,
+        }
+    )
+    node = StandInNode(refuses='rosout')
+    topic, package = output_problems(node, robot)  # type: ignore[arg-type]
+    assert topic.startswith("outputs.two.topic: 'rosout' is refused by ROS for the type array: ")
+    assert 'incompatible type' in topic
+    assert package.startswith('outputs.hand.type: gripper needs the package control_msgs')
+    assert node.open == []
+
+
+def test_outputs_that_can_be_opened_are_no_problem_and_none_stays_open() -> None:
+    node = StandInNode()
+    assert output_problems(node, make_robot()) == []  # type: ignore[arg-type]
+    assert node.open == []
 
 
 def test_a_goal_goes_to_the_server_and_a_refusal_is_told(
