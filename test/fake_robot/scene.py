@@ -14,7 +14,7 @@ from typing import Any
 
 from arm import robot_file
 from judge import MOVING, Record
-from node_process import NodeProcess, new_domain, start_node
+from node_process import NodeProcess, install_policy, new_domain, start_node
 from robot import FakeRobot, Faults, Said
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +36,7 @@ class Scene:
         self._domain = new_domain()
         self.robot = FakeRobot(self._domain, simulated=simulated)
         self.node: NodeProcess
-        self._policy, self._path = _install(scratch)
+        self._policy, self._path = install_policy(scratch, 'steered', HERE)
         self._starts = 0
 
     def start(self, parameters: dict[str, Any] | None = None, **sections: dict[str, Any]) -> None:
@@ -141,17 +141,3 @@ def scene(scratch: Path, *, simulated: float | None = None) -> Iterator[Scene]:
         yield made
     finally:
         made.close()
-
-
-def _install(directory: Path) -> tuple[Path, str]:
-    """Make the steered policy an installed package; return (policy file, PYTHONPATH)."""
-    info = directory / 'steered_policy-1.0.dist-info'
-    info.mkdir()
-    (info / 'METADATA').write_text('Metadata-Version: 2.1\nName: steered-policy\nVersion: 1.0\n')
-    (info / 'entry_points.txt').write_text(
-        '[openpi_policy_ros.policies]\nsteered = steered_policy:PLUGIN\n'
-    )
-    policy = directory / 'steered.yaml'
-    policy.write_text('policy: steered\n')
-    path = os.pathsep.join([str(directory), str(HERE), os.environ.get('PYTHONPATH', '')])
-    return policy, path.rstrip(os.pathsep)

@@ -83,15 +83,20 @@ def environment(domain: int, scratch: Path) -> dict[str, str]:
 
 def install_digest_policy(directory: Path) -> tuple[Path, str]:
     """Make the digest policy an installed package; return (policy file, PYTHONPATH)."""
-    info = directory / 'digest_policy-1.0.dist-info'
+    return install_policy(directory, 'digest', HERE)
+
+
+def install_policy(directory: Path, name: str, folder: Path) -> tuple[Path, str]:
+    """Make ``<name>_policy.py`` of a folder a package; return (policy file, PYTHONPATH)."""
+    info = directory / f'{name}_policy-1.0.dist-info'
     info.mkdir()
-    (info / 'METADATA').write_text('Metadata-Version: 2.1\nName: digest-policy\nVersion: 1.0\n')
+    (info / 'METADATA').write_text(f'Metadata-Version: 2.1\nName: {name}-policy\nVersion: 1.0\n')
     (info / 'entry_points.txt').write_text(
-        '[openpi_policy_ros.policies]\ndigest = digest_policy:PLUGIN\n'
+        f'[openpi_policy_ros.policies]\n{name} = {name}_policy:PLUGIN\n'
     )
-    policy = directory / 'digest.yaml'
-    policy.write_text('policy: digest\n')
-    path = os.pathsep.join([str(directory), str(HERE), os.environ.get('PYTHONPATH', '')])
+    policy = directory / f'{name}.yaml'
+    policy.write_text(f'policy: {name}\n')
+    path = os.pathsep.join([str(directory), str(folder), os.environ.get('PYTHONPATH', '')])
     return policy, path.rstrip(os.pathsep)
 
 
