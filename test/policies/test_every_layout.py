@@ -200,10 +200,13 @@ def test_no_two_of_these_formulas_could_be_taken_for_one_another(
 
 
 LEROBOT = [
-    *((family, 'lerobot', mode, 1) for family in ('pi0', 'pi05') for mode in MODES),
-    ('pi0', 'lerobot-0.4', 'mean_std', 1),
+    *(
+        (family, layout, mode, 1)
+        for family in ('pi0', 'pi05')
+        for layout in ('lerobot', 'lerobot-0.4')
+        for mode in MODES
+    ),
     ('pi0', 'lerobot-0.4', 'quantile10', 2),
-    ('pi05', 'lerobot-0.4', 'quantiles', 1),
     ('pi05', 'lerobot', 'quantiles', 3),
 ]
 
@@ -231,9 +234,8 @@ def test_lerobot_in_robot_units(
     check(policy, networks[family], mode, lerobot_statistics(checkpoint))
 
 
-@pytest.mark.parametrize(
-    ('family', 'mode'), [('pi0', 'identity'), ('pi0', 'mean_std'), ('pi05', 'quantiles')]
-)
+@pytest.mark.parametrize('mode', MODES)
+@pytest.mark.parametrize('family', ['pi0', 'pi05'])
 def test_lerobot_with_differences_from_the_state(
     tmp_path: Path, networks: dict[str, Policy], family: Family, mode: str
 ) -> None:
