@@ -8,6 +8,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NAME = 'openpi_policy_ros'
+SIM = f'{NAME}_sim'
 CONFIG = glob('config/*.yaml') + glob('config/*.xml')
 
 setup(
@@ -22,9 +23,9 @@ setup(
     maintainer_email='maintainers@openpi-policy-ros.example',
     python_requires='>=3.10',
     # config/ is package data (found without ROS) and mirrored to share/ (where ROS looks).
-    packages=[*find_packages(include=[NAME, f'{NAME}.*']), f'{NAME}.config'],
-    package_dir={f'{NAME}.config': 'config'},
-    package_data={f'{NAME}.config': ['*.yaml', '*.xml'], NAME: ['py.typed']},
+    packages=[*find_packages(include=[NAME, f'{NAME}.*']), f'{NAME}.config', SIM],
+    package_dir={f'{NAME}.config': 'config', SIM: 'sim'},
+    package_data={f'{NAME}.config': ['*.yaml', '*.xml'], NAME: ['py.typed'], SIM: ['py.typed']},
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
         (f'share/{NAME}', ['package.xml']),
@@ -49,7 +50,11 @@ setup(
         'websockets>=14.0',
     ],
     # colcon chooses its test runner by this; what the tests need is in requirements/test.txt.
-    extras_require={'test': ['pytest>=7,<8.4'], 'uvloop': ['uvloop>=0.18']},
+    extras_require={
+        'sim': ['mujoco>=3.2'],
+        'test': ['pytest>=7,<8.4'],
+        'uvloop': ['uvloop>=0.18'],
+    },
     entry_points={
         'console_scripts': [
             'openpi-policy = openpi_policy_ros.cli:main',

@@ -28,6 +28,7 @@ SOURCES = (
     'launch',
     'config',
     'openpi_policy_ros',
+    'sim',
 )
 
 
