@@ -7,20 +7,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from openpi_policy_ros_sim import backend
 from openpi_policy_ros_sim import constants as c
-from openpi_policy_ros_sim.errors import InvalidAction, RenderingUnavailable, SimulationError
+from openpi_policy_ros_sim.errors import InvalidAction, SimulationError
 from openpi_policy_ros_sim.layout import place
+from openpi_policy_ros_sim.renderer import Renderer, mujoco
 from openpi_policy_ros_sim.scene import OBJECTS, build_xml
 from openpi_policy_ros_sim.state import State, Vector
-
-backend.choose_backend()
-import mujoco  # noqa: E402 (reads the backend)
 
 _log = logging.getLogger('openpi_policy_ros_sim.environment')
 
@@ -70,7 +67,7 @@ class Environment:
         self._tool = self.model.site('tool').id
         self._poses = {name: int(self.model.joint(name).qposadr[0]) for name in OBJECTS}
         self._cube_velocity = int(self.model.joint('cube').dofadr[0])
-        self._renderers: dict[tuple[int, int], Any] = {}
+        self._renderer: Renderer | None = None
         self._closed = False
         self.reset(0)
 
@@ -210,33 +207,18 @@ class Environment:
                 f'an image of {height}x{width} (height x width)',
                 expected=f'1x1 to {_LARGEST[0]}x{_LARGEST[1]}',
             )
-        renderer = self._renderer(height, width)
-        renderer.update_scene(self.data, camera)
-        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = shadows
-        image: npt.NDArray[np.uint8] = renderer.render()
-        return image
-
-    def close(self) -> None:
-        """Free what drawing holds; nothing else works afterwards either. Harmless when repeated."""
-        self._closed = True
-        for renderer in self._renderers.values():
-            renderer.close()
-        self._renderers.clear()
-
-    def _renderer(self, height: int, width: int) -> Any:
         if self._closed:
             raise SimulationError('the environment is closed', remedy='make another one')
-        if (height, width) not in self._renderers:
-            try:
-                made = mujoco.Renderer(self.model, height, width)
-            except Exception as error:  # every backend has its own
-                raise RenderingUnavailable(
-                    f'cannot draw with {backend.VARIABLE}={backend.chosen()!r}: '
-                    f'{type(error).__name__}: {error}',
-                    remedy=backend.REMEDY,
-                ) from error
-            self._renderers[height, width] = made
-        return self._renderers[height, width]
+        if self._renderer is None:
+            self._renderer = Renderer(self.model)
+        return self._renderer.draw(self.data, camera, height, width, shadows=shadows)
+
+    def close(self) -> None:
+        """Free what drawing holds; nothing is drawn afterwards. Harmless when repeated."""
+        self._closed = True
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
     def _drive(self, target: Vector) -> None:
         """Move towards the target for one action, no joint asked to be faster than its limit."""

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import numpy.typing as npt
 
 from openpi_policy_ros_sim import constants as c
+from openpi_policy_ros_sim.renderer import mujoco
 from openpi_policy_ros_sim.scene import build_xml
 from openpi_policy_ros_sim.state import Vector
 
