@@ -38,6 +38,15 @@ _LARGEST = (1080, 1920)
 _SETTLE = 4
 
 
+def _warn(text: str) -> None:
+    _log.warning('MuJoCo: %s', text.strip())
+
+
+# Where nobody listens MuJoCo writes a file into the working directory.
+if mujoco.get_mju_user_warning() is None:
+    mujoco.set_mju_user_warning(_warn)
+
+
 class Environment:
     """One robot at one table. Not for several threads at once; close it, or use ``with``.
 

@@ -163,11 +163,17 @@ def test_the_callers_action_is_not_changed():
         assert (action == 3.0).all()
 
 
-def test_physics_that_break_down_are_an_error_not_a_fresh_start(environment):
+def test_physics_that_break_down_are_an_error_not_a_fresh_start(
+    environment, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.chdir(tmp_path)
     environment.reset(0)
     environment.data.qvel[:] = np.nan
     with pytest.raises(SimulationError, match='the physics broke down'):
         environment.step(STAY)
+    assert 'MuJoCo: Nan, Inf or huge value in QVEL' in caplog.text
+    # Left to itself MuJoCo writes a file wherever it runs.
+    assert list(tmp_path.iterdir()) == []
     environment.reset(0)
     environment.step(STAY)
 
