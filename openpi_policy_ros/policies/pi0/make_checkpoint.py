@@ -26,7 +26,11 @@ from openpi_policy_ros.policies.pi0.config import (
 from openpi_policy_ros.policies.pi0.demo_tokenizer import MAX_ENTRIES, SPECIALS, build_tokenizer
 from openpi_policy_ros.policies.pi0.demo_weights import random_weights, write_weights
 from openpi_policy_ros.policies.pi0.layout import tensors
-from openpi_policy_ros.policies.pi0.write_lerobot import lerobot_weights, write_lerobot
+from openpi_policy_ros.policies.pi0.write_lerobot import (
+    drawn_statistics,
+    lerobot_weights,
+    write_lerobot,
+)
 from openpi_policy_ros.policies.pi0.write_openpi import openpi_weights, write_openpi
 from openpi_policy_ros.policies.registry import CheckpointOptions
 
@@ -168,19 +172,25 @@ def _write(
     directory: Path, config: Pi0Config, seed: int, layout: str, relative: bool, shards: int
 ) -> None:
     (directory / 'tokenizer').mkdir(parents=True)
-    _write_json(directory / 'arch_overrides.json', _arch_overrides(config))
-    build_tokenizer().save(str(directory / 'tokenizer' / 'tokenizer.json'))
-    _write_json(directory / 'tokenizer' / 'tokenizer_config.json', _TOKENIZER_CONFIG)
+    write_sizes_and_tokenizer(directory, config)
     weights = random_weights(config, seed)
     if layout == OPENPI:
         write_openpi(directory, config, seed)
         stored, metadata = openpi_weights(config, weights)
     else:
         old = layout == LEROBOT_OLD
-        write_lerobot(directory, config, seed, old=old, relative=relative)
+        statistics = drawn_statistics(config, seed, relative=relative)
+        write_lerobot(directory, config, statistics, old=old, relative=relative)
         stored, metadata = lerobot_weights(config, weights, old=old)
     # Last: a directory without weights refuses to load, half of one never passes for whole.
     write_weights(directory, stored, metadata, shards)
+
+
+def write_sizes_and_tokenizer(directory: Path, config: Pi0Config) -> None:
+    """Write what every layout has: the sizes, and a tokenizer in its folder, which exists."""
+    _write_json(directory / 'arch_overrides.json', _arch_overrides(config))
+    build_tokenizer().save(str(directory / 'tokenizer' / 'tokenizer.json'))
+    _write_json(directory / 'tokenizer' / 'tokenizer_config.json', _TOKENIZER_CONFIG)
 
 
 def _normalization(options: CheckpointOptions, family: Family) -> str:

@@ -18,7 +18,11 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from openpi_policy_ros.policies.pi0.config import ACTION, STATE, Pi0Config
-from openpi_policy_ros.policies.pi0.demo_statistics import image_statistics, joint_statistics
+from openpi_policy_ros.policies.pi0.demo_statistics import (
+    Statistics,
+    image_statistics,
+    joint_statistics,
+)
 from openpi_policy_ros.policies.pi0.demo_weights import in_bfloat16, tied
 from openpi_policy_ros.policies.pi0.processors import POSTPROCESSOR, PREPROCESSOR
 
@@ -34,14 +38,19 @@ Step = dict[str, Any]
 
 
 def write_lerobot(
-    directory: Path, config: Pi0Config, seed: int, *, old: bool, relative: bool
+    directory: Path,
+    config: Pi0Config,
+    statistics: Mapping[str, Statistics],
+    *,
+    old: bool,
+    relative: bool,
 ) -> None:
     """Write config.json, the processor files and their statistics.
 
     Args:
         directory: exists.
         config: what they say. Statistics are written where any feature is normalised.
-        seed: of the statistics.
+        statistics: feature → name → values.
         old: as LeRobot 0.4 wrote them.
         relative: actions are differences from the state, except the gripper's.
 
@@ -50,9 +59,9 @@ def write_lerobot(
     before = _preprocessor(config, old=old, relative=relative)
     after = _postprocessor(config, old=old, relative=relative)
     if set(config.normalization.values()) != {'IDENTITY'}:
-        statistics = save(_statistics(config, seed, relative=relative))
+        stored = save(_flat(statistics))
         for name, steps in ((PREPROCESSOR, before), (POSTPROCESSOR, after)):
-            _write_statistics(directory, name.removesuffix('.json'), steps, statistics)
+            _write_statistics(directory, name.removesuffix('.json'), steps, stored)
     for name, steps in ((PREPROCESSOR, before), (POSTPROCESSOR, after)):
         _write_json(directory / name, {'name': name.removesuffix('.json'), 'steps': steps})
 
@@ -191,18 +200,22 @@ def _postprocessor(config: Pi0Config, *, old: bool, relative: bool) -> list[Step
     return [step for step in steps if not (old and step['registry_name'].startswith('absolute'))]
 
 
-def _statistics(config: Pi0Config, seed: int, *, relative: bool) -> dict[str, Any]:
-    """Return ``<feature>.<statistic>`` → float32, those of the cameras among them."""
+def drawn_statistics(config: Pi0Config, seed: int, *, relative: bool) -> dict[str, Statistics]:
+    """Return feature → statistics of drawn recordings, those of the cameras among them."""
     spread = _RELATIVE_SPREAD if relative else 0.5
-    features = {
+    return {
         **{name: image_statistics(seed, name) for name in config.image_features},
         STATE: joint_statistics(config.state_dim, seed, 'state'),
         ACTION: joint_statistics(config.action_dim, seed, 'action', spread),
     }
+
+
+def _flat(statistics: Mapping[str, Statistics]) -> dict[str, Any]:
+    """Return ``<feature>.<statistic>`` → float32."""
     return {
         f'{feature}.{name}': values.astype(np.float32)
-        for feature, statistics in features.items()
-        for name, values in statistics.items()
+        for feature, named in statistics.items()
+        for name, values in named.items()
     }
 
 
