@@ -16,6 +16,7 @@ import setuptools
 from catkin_pkg.package import parse_package
 
 NAME = 'openpi_policy_ros'
+SIM = 'openpi_policy_ros_sim'
 # Where the name to import differs from the name to install.
 DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'pyyaml'}
 # Part of ROS 2 packages under another name.
@@ -73,7 +74,7 @@ def imported_packages(folder: Path) -> set[str]:
                 names |= {alias.name.split('.')[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split('.')[0])
-    return names - set(sys.stdlib_module_names) - {NAME}
+    return names - set(sys.stdlib_module_names) - {NAME, SIM}
 
 
 def test_everything_imported_is_declared(root, manifest, setup_arguments):
@@ -90,6 +91,15 @@ def test_everything_imported_is_declared(root, manifest, setup_arguments):
     # The rival of the bench; it asks for NumPy 1, so nobody gets it unasked.
     undeclared.discard('openpi_client')
     assert undeclared == set()
+
+
+def test_what_the_simulator_imports_is_in_its_extra(root, setup_arguments):
+    requirements = [*setup_arguments['install_requires'], *setup_arguments['extras_require']['sim']]
+    declared = {re.split(r'[<>=!~;\[ ]', text)[0] for text in requirements}
+    imported = imported_packages(root / 'sim')
+    assert 'mujoco' in imported
+    names = {DISTRIBUTIONS.get(name, name.replace('_', '-')) for name in imported}
+    assert names - declared == set()
 
 
 def test_rclpy_is_never_asked_of_pip(setup_arguments):
