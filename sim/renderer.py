@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -35,21 +36,24 @@ class Renderer:
     """
 
     def __init__(self, model: Any) -> None:
-        self._window: Any = None
-        self._context: Any = None
+        window: Any = None
         bounds = model.vis.global_
         try:
-            self._window = gl_context.GLContext(bounds.offwidth, bounds.offheight)
-            self._window.make_current()
-            self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
-            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+            window = gl_context.GLContext(bounds.offwidth, bounds.offheight)
+            window.make_current()
+            context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
         except Exception as error:  # every backend has its own
-            self.close()
+            if window is not None:
+                window.free()
             raise RenderingUnavailable(
                 f'cannot draw with {backend.VARIABLE}={backend.chosen()!r} '
                 f'({type(error).__name__}: {error})',
                 remedy=backend.REMEDY,
             ) from error
+        self._window, self._context = window, context
+        # Also for whoever forgets to close it, and before the interpreter takes the driver down.
+        self._free = weakref.finalize(self, _free, window, context)
         self._model = model
         self._scene = mujoco.MjvScene(model, maxgeom=_MOST_SHAPES)
         self._option = mujoco.MjvOption()
@@ -76,10 +80,10 @@ class Renderer:
 
     def close(self) -> None:
         """Free the graphics context; harmless when repeated."""
-        if self._context is not None:
-            self._window.make_current()
-            self._context.free()
-            self._context = None
-        if self._window is not None:
-            self._window.free()
-            self._window = None
+        self._free()
+
+
+def _free(window: Any, context: Any) -> None:
+    window.make_current()
+    context.free()
+    window.free()

@@ -290,7 +290,11 @@ def _arm() -> str:
   {shapes}{inner}
 </body>"""
     base = ''.join(f'<geom {shape}/>' for shape in _SHAPES[0])
-    return f'<body name="{ARM}0" childclass="arm">{base}{inner}</body>'
+    inertia = (
+        '<inertial pos="-0.0172 0.0004 0.0745" mass="2.3966" '
+        'fullinertia="0.0090 0.0115 0.0085 0 0.0020 0"/>'
+    )
+    return f'<body name="{ARM}0" childclass="arm">{inertia}{base}{inner}</body>'
 
 
 def _cameras() -> str:
