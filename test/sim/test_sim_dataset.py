@@ -12,7 +12,15 @@ import pytest
 pytest.importorskip('mujoco')
 
 from openpi_policy_ros_sim import dataset
-from openpi_policy_ros_sim.dataset import Settings, as_the_model_sees, label, shards, views, write
+from openpi_policy_ros_sim.dataset import (
+    Settings,
+    as_the_model_sees,
+    demonstrate,
+    label,
+    shards,
+    views,
+    write,
+)
 from openpi_policy_ros_sim.errors import SimulationError
 from openpi_policy_ros_sim.expert import Expert
 
@@ -44,6 +52,17 @@ def test_a_dataset_is_written_once_and_goes_on_where_it_stopped(drawing, tmp_pat
             np.testing.assert_array_equal(data[name], values, name)
     with pytest.raises(SimulationError, match=r'other settings \(noise\)'):
         write(tmp_path, dataclasses.replace(SMALL, noise=1.0))
+
+
+def test_noise_disturbs_what_is_executed_not_what_is_learnt(drawing, kinematics):
+    made = [
+        demonstrate(drawing, kinematics, 'lift', 7, dataclasses.replace(SMALL, noise=noise))
+        for noise in (0.0, 1.0)
+    ]
+    (quiet, _, *_), (noisy, later, *_) = made
+    np.testing.assert_array_equal(quiet.actions, noisy.actions)
+    # Six steps on, the arm is elsewhere than where its own undisturbed actions led.
+    assert np.abs(later.state[:7] - made[0][1].state[:7]).max() > 1e-3
 
 
 def test_parts_share_the_files_without_gap_or_overlap():

@@ -132,9 +132,12 @@ def test_a_chunk_is_what_it_would_do_and_moves_nothing(environment, kinematics):
     chunk = expert.chunk(environment, 10)
     np.testing.assert_array_equal(environment.snapshot(), before)
     assert chunk.shape == (10, c.ACTION_DIM)
+    after = expert.memory()
     expert.recall(memory)
-    for row in chunk:
+    for number, row in enumerate(chunk):
         action = expert.act(environment.state())
+        if number == 0:
+            assert expert.memory() == after
         np.testing.assert_allclose(action, row, atol=1e-9)
         environment.step(action)
 
