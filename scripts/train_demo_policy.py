@@ -45,6 +45,10 @@ from openpi_policy_ros_sim.state import State
 from openpi_policy_ros_sim.tasks import PROMPTED, TASKS
 
 CAMERAS = ('observation.images.base_0_rgb', 'observation.images.left_wrist_0_rgb')
+SIZE = 128
+"""Pixels: DROID's letterbox leaves 72 rows of them, in which the cube is a few pixels wide."""
+EVERY = 2
+"""Of the demonstrations, every so many-th state is kept: neighbours say nearly the same."""
 JOINTS = tuple(f'panda_joint{number}' for number in range(1, 8))
 DAGGER_SEED = FIRST_SEED + 500_000
 STEP_LIMIT = 150
@@ -55,10 +59,10 @@ def network() -> Pi0Config:
     """Return the sizes of the demo policy."""
     return dataclasses.replace(
         SIZES['small'],
-        vision=VisionSize(width=96, depth=2, mlp_dim=192, num_heads=4, patch_size=8),
+        vision=VisionSize(width=96, depth=2, mlp_dim=192, num_heads=4, patch_size=16),
         language=GemmaSize(128, 3, 256, 4, 1, 32),
         expert=GemmaSize(96, 3, 192, 4, 1, 32),
-        image_resolution=(64, 64),
+        image_resolution=(SIZE, SIZE),
         image_features=CAMERAS,
         image_slots=len(CAMERAS),
         state_dim=8,
@@ -247,7 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _same_settings(folder / 'settings.json', options)
     start = time.monotonic()
     demonstrations = options.demonstrations or folder / 'demonstrations'
-    write_demonstrations(demonstrations, Settings(episodes=options.episodes, shard=25))
+    write_demonstrations(
+        demonstrations, Settings(episodes=options.episodes, size=SIZE, every=EVERY, shard=25)
+    )
     examples = read_demonstrations(demonstrations)
     print({prompt: len(found) for prompt, found in examples.items()}, flush=True)
     training = Training(folder, options, examples)
@@ -262,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 checkpoint = checkpoint or training.write_checkpoint()
                 first = DAGGER_SEED + 10_000 * number + 1_000 * index
                 seeds = range(first, first + options.relabel_episodes)
-                relabel(checkpoint, task, seeds, options.every, 64).save(path)
+                relabel(checkpoint, task, seeds, options.every, SIZE).save(path)
             prompt = TASKS[task].prompt
             training.examples[prompt] = Examples.joined(
                 [training.examples[prompt], Examples.read(path)]
@@ -277,7 +283,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description='Train the demo checkpoint.')
     parser.add_argument('folder', type=Path)
     parser.add_argument('--demonstrations', type=Path, help='default: FOLDER/demonstrations')
-    parser.add_argument('--episodes', type=int, default=250, help='demonstrations per task')
+    parser.add_argument('--episodes', type=int, default=300, help='demonstrations per task')
     parser.add_argument('--steps', type=int, default=6000)
     parser.add_argument('--batch', type=int, default=32)
     parser.add_argument('--draws', type=int, default=4, help='noisy actions per sample')
