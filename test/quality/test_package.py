@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import runpy
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -77,7 +79,11 @@ def imported_packages(folder: Path) -> set[str]:
 
 
 def test_everything_imported_is_declared(root, manifest, setup_arguments):
-    required = {re.split(r'[<>=!~;\[ ]', text)[0] for text in setup_arguments['install_requires']}
+    extras = setup_arguments['extras_require'].values()
+    required = {
+        re.split(r'[<>=!~;\[ ]', text)[0]
+        for text in itertools.chain(setup_arguments['install_requires'], *extras)
+    }
     ros = {depend.name for depend in manifest.exec_depends}
     imported = imported_packages(root / NAME) | imported_packages(root / 'launch')
     assert imported
@@ -90,6 +96,18 @@ def test_everything_imported_is_declared(root, manifest, setup_arguments):
     # The rival of the bench; it asks for NumPy 1, so nobody gets it unasked.
     undeclared.discard('openpi_client')
     assert undeclared == set()
+
+
+def test_what_only_an_extra_brings_is_imported_where_it_is_asked_for():
+    code = (
+        'import sys, openpi_policy_ros.cli, openpi_policy_ros.engine, openpi_policy_ros.server, '
+        'openpi_policy_ros.recording.ready; '
+        'print(*({"rosbags", "matplotlib", "uvloop"} & set(sys.modules)))'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ''
 
 
 def test_rclpy_is_never_asked_of_pip(setup_arguments):
