@@ -25,12 +25,18 @@ setup(
     # config/ is package data (found without ROS) and mirrored to share/ (where ROS looks).
     packages=[*find_packages(include=[NAME, f'{NAME}.*']), f'{NAME}.config', SIM],
     package_dir={f'{NAME}.config': 'config', SIM: 'sim'},
-    package_data={f'{NAME}.config': ['*.yaml', '*.xml'], NAME: ['py.typed'], SIM: ['py.typed']},
+    package_data={
+        f'{NAME}.config': ['*.yaml', '*.xml', 'rviz/*.rviz', 'foxglove/*.json'],
+        NAME: ['py.typed'],
+        SIM: ['py.typed'],
+    },
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
         (f'share/{NAME}', ['package.xml']),
         (f'share/{NAME}/launch', glob('launch/*.launch.py')),
         (f'share/{NAME}/config', CONFIG),
+        (f'share/{NAME}/config/rviz', glob('config/rviz/*.rviz')),
+        (f'share/{NAME}/config/foxglove', glob('config/foxglove/*.json')),
     ],
     # rclpy is not listed: it comes from ROS 2 (package.xml) or from the wheels in
     # requirements/ros.txt, and the server runs without it.
@@ -40,6 +46,7 @@ setup(
         'msgpack>=1.0.3',
         'numpy>=1.22',
         'opencv-python-headless>=4.5',
+        'packaging>=21',
         'pydantic>=2.7',
         'pyyaml>=5.4',
         'safetensors>=0.4.3',
@@ -51,6 +58,8 @@ setup(
     ],
     # colcon chooses its test runner by this; what the tests need is in requirements/test.txt.
     extras_require={
+        'plot': ['matplotlib>=3.7'],
+        'record': ['rosbags>=0.11.9,<0.12'],
         # Older ones let round things creep over the table.
         'sim': ['mujoco>=3.8'],
         'test': ['pytest>=7,<8.4'],
@@ -60,11 +69,13 @@ setup(
         'console_scripts': [
             'openpi-policy = openpi_policy_ros.cli:main',
             'openpi_policy_node = openpi_policy_ros.ros.main:main',
+            'openpi_policy_fake_robot = openpi_policy_ros.fake_robot.main:main',
         ],
         'openpi_policy_ros.policies': [
             'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',
             'pi05 = openpi_policy_ros.policies.pi0:PI05',
             'remote = openpi_policy_ros.client.remote:PLUGIN',
+            'rehearsal = openpi_policy_ros.policies.rehearsal:PLUGIN',
         ],
     },
     zip_safe=False,

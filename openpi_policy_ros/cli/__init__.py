@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``openpi-policy``: what needs no ROS. One module per command.
+"""The command ``openpi-policy``: what needs no ROS, ``robot`` excepted. One module per command.
 
-Exit status: 0 done, 2 refused (one message on stderr says what and how to mend it), 128 + n ended
-by signal n before there was anything to drain. Everything heavy is imported by the command that
-needs it, so that ``--help`` is quick.
+Exit status: 0 done, 1 done with a bad result, 2 refused (one message on stderr says what and how to
+mend it), 128 + n ended by signal n before there was anything to drain. Everything heavy is imported
+by the command that needs it, so that ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -14,11 +14,22 @@ import sys
 from collections.abc import Sequence
 
 from openpi_policy_ros import __version__
-from openpi_policy_ros.cli import bench, check, client, inspect, make_checkpoint, serve
+from openpi_policy_ros.cli import (
+    bench,
+    check,
+    client,
+    doctor,
+    inspect,
+    layout,
+    make_checkpoint,
+    replay,
+    robot,
+    serve,
+)
 from openpi_policy_ros.cli.common import REFUSED
 from openpi_policy_ros.errors import PolicyRosError
 
-COMMANDS = (serve, client, inspect, check, make_checkpoint, bench)
+COMMANDS = (serve, client, robot, replay, inspect, check, layout, doctor, make_checkpoint, bench)
 """Modules with ``add(commands)``, in the order ``--help`` lists them."""
 
 DESCRIPTION = """\

@@ -10,8 +10,9 @@ import os
 import signal
 import time
 import typing
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openpi_policy_ros.cli.common import (
     add_checkpoint_arguments,
@@ -21,6 +22,12 @@ from openpi_policy_ros.cli.common import (
     log_to_stderr,
 )
 from openpi_policy_ros.configuration.server import ServerConfig
+from openpi_policy_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from openpi_policy_ros.configuration.robot import RobotConfig
+    from openpi_policy_ros.engine import Engine
+    from openpi_policy_ros.recording.recorder import Recorder
 
 LOG = logging.getLogger('openpi_policy_ros.cli')
 
@@ -45,6 +52,8 @@ examples:
   for a DROID robot, on the GPU, for the whole network:
     openpi-policy serve --model ~/checkpoints/pi0_droid --policy pi0 --robot droid \\
         --device cuda --host 0.0.0.0
+  and keep what was asked and answered, to look at it and run it again (openpi-policy replay):
+    openpi-policy serve --model ~/checkpoints/pi0_droid --robot droid --record ~/recordings
   from a Python client:
     from openpi_client.websocket_client_policy import WebsocketClientPolicy
     WebsocketClientPolicy('127.0.0.1', 8000).infer(observation)
@@ -66,10 +75,18 @@ def add(commands: Any) -> None:
     what = parser.add_argument_group('what to serve')
     what.add_argument(
         '--model',
-        required=True,
-        help='checkpoint: a directory, or a hub id where no such directory exists',
+        default='',
+        help='checkpoint: a directory, or a hub id where no such directory exists; needed, unless '
+        'the policy has no model (--policy rehearsal)',
     )
     add_checkpoint_arguments(what)
+    what.add_argument(
+        '--record',
+        default='',
+        metavar='DIR',
+        help='folder to record every session into, as rosbag2 (MCAP); needs '
+        "pip install 'openpi_policy_ros[record]'",
+    )
     where = parser.add_argument_group('where and how')
     for name in ServerConfig.model_fields:
         _add_setting(where, name)
@@ -103,36 +120,43 @@ def _add_setting(group: Any, name: str) -> None:
 def _serve(options: argparse.Namespace) -> int:
     from openpi_policy_ros.configuration.robot import load_robot
     from openpi_policy_ros.configuration.schema import validate
+    from openpi_policy_ros.policies.loading import needs_model
 
+    if not options.model and needs_model(options.policy):
+        raise ConfigurationError('arguments', ['--model: required, a checkpoint or a hub id'])
     log_to_stderr(options.log_level)
     config = validate(
         ServerConfig,
         {name: getattr(options, name) for name in ServerConfig.model_fields},
         'arguments',
     )
-    profile = load_robot(options.robot).profile if options.robot is not None else None
+    robot = load_robot(options.robot) if options.robot is not None else None
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end_at_once)
 
     from openpi_policy_ros.engine import Engine
     from openpi_policy_ros.policies.loading import load_policy
+    from openpi_policy_ros.recording.ready import require
     from openpi_policy_ros.server import Exposure, refuse_taken_address, serve_until_signal
 
     # Before the model, which may take minutes to load.
     exposure = Exposure.load(config)
     refuse_taken_address(config)
+    folder = require(options.record, '--record') if options.record else None
     device = choose_device(options.device)
     began = time.monotonic()
-    LOG.info('loading %s on %s', options.model, device)
+    LOG.info('loading %s on %s', options.model or options.policy, device)
     policy = load_policy(
         options.model,
         policy=options.policy,
-        profile=profile,
+        profile=None if robot is None else robot.profile,
         device=device,
         revision=options.revision,
+        robot=robot,
     )
     engine = Engine(policy, inference_timeout=config.inference_timeout)
     LOG.info('loaded in %.1f s; warming up', time.monotonic() - began)
+    recorder = None if folder is None else _start_recorder(folder, engine, options, robot)
     engine.start()
     LOG.info('ready after %.1f s', time.monotonic() - began)
 
@@ -144,11 +168,36 @@ def _serve(options: argparse.Namespace) -> int:
         serve_until_signal(engine, config, announce, exposure)
     finally:
         engine.close(CLOSE_TIMEOUT)
+        if recorder is not None:
+            recorder.close()
     if engine.health().busy_for:
         # A call hangs; the interpreter's own ending would wait for it or crash in it.
         logging.shutdown()
         os._exit(0)
     return 0
+
+
+def _start_recorder(
+    folder: Path, engine: Engine, options: argparse.Namespace, robot: RobotConfig | None
+) -> Recorder:
+    """Let every inference be recorded; the engine is not started yet."""
+    from openpi_policy_ros.configuration import files
+    from openpi_policy_ros.recording.recorder import Recorder
+    from openpi_policy_ros.recording.session import Setting
+
+    text = ''
+    if options.robot is not None:
+        text = files.resolve(options.robot, 'robot').read_text(encoding='utf-8')
+    setting = Setting(
+        engine.spec,
+        robot=robot,
+        robot_name=options.robot or '',
+        robot_text=text,
+        device=options.device,
+    )
+    recorder = Recorder(folder, setting)
+    engine.set_tap(recorder)
+    return recorder
 
 
 def _end_at_once(number: int, _: FrameType | None) -> None:

@@ -33,6 +33,11 @@ class Output(Section):
     action_indices: list[int] = Field(
         min_length=1, description='Column of the chunk that commands each joint, after the crop.'
     )
+    controller_names: list[str] = Field(
+        default_factory=list,
+        description="Trajectory: the controller's own names of these joints, where they are not "
+        'those of joints.names (two arms with a prefix each).',
+    )
     gripper: bool = Field(
         default=False,
         description='These numbers are those of a gripper: held between actions, never faded or '
@@ -40,11 +45,15 @@ class Output(Section):
     )
     scale: float | None = Field(
         default=None,
+        ge=-1e6,
+        le=1e6,
         description='Gripper: command = (action - offset) / scale; absent = joints.scale, or 1 '
         'for a joint that joints.names lacks.',
     )
     offset: float | None = Field(
         default=None,
+        ge=-1e6,
+        le=1e6,
         description='Gripper: see scale; absent = joints.offset, or 0 for a joint that '
         'joints.names lacks.',
     )
@@ -53,6 +62,8 @@ class Output(Section):
     )
     threshold: float | None = Field(
         default=None,
+        ge=-1e6,
+        le=1e6,
         description='Gripper: only open or closed; actions from here up close it. Absent = the '
         'action itself is the command, scaled.',
     )
@@ -65,18 +76,28 @@ class Output(Section):
     )
     closed: float | None = Field(
         default=None,
+        ge=-1e6,
+        le=1e6,
         description='Gripper with threshold: command that closes it, ROS units (rad or m).',
     )
     open: float | None = Field(
         default=None,
+        ge=-1e6,
+        le=1e6,
         description='Gripper with threshold: command that opens it, ROS units (rad or m).',
     )
     max_effort: float = Field(
         default=0.0,
         ge=0.0,
         le=100000.0,
-        description="Largest effort in a gripper's goal, N or Nm; 0 = the controller's own.",
+        description="Largest effort in a gripper's goal, N or Nm; what 0 means is the driver's "
+        'matter: to some no force at all.',
     )
+
+    @property
+    def message_names(self) -> list[str]:
+        """Return the names of the joints as they are written into messages."""
+        return self.controller_names or self.joints
 
     @property
     def is_gripper(self) -> bool:
@@ -112,6 +133,25 @@ class Output(Section):
                 f'joints: a gripper action takes one number, found {len(self.joints)} joints; '
                 'write an output for each, or type: array with gripper: true'
             )
+        return self
+
+    @model_validator(mode='after')
+    def _names_of_the_controller(self) -> Output:
+        names = self.controller_names
+        if not names:
+            return self
+        if self.type != 'trajectory':
+            raise ValueError(
+                f'controller_names: no effect, as type {self.type} carries no names; leave it out'
+            )
+        if len(names) != len(self.joints):
+            raise ValueError(
+                f'controller_names has {len(names)} entries for {len(self.joints)} joints'
+            )
+        if '' in names or len(set(names)) != len(names):
+            raise ValueError(f'controller_names must be different names, found {names}')
+        if names == self.joints:
+            raise ValueError('controller_names: no effect, as joints says the same; leave it out')
         return self
 
     @model_validator(mode='after')

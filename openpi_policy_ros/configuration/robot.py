@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from openpi_policy_ros.configuration import files
+from openpi_policy_ros.configuration.diagnostics import Diagnostics
 from openpi_policy_ros.configuration.execution import (
     Execution,
     Limits,
@@ -26,9 +27,12 @@ from openpi_policy_ros.configuration.execution import (
 )
 from openpi_policy_ros.configuration.names import list_problems, listed, ros_name
 from openpi_policy_ros.configuration.schema import Section, validate
+from openpi_policy_ros.configuration.visual import Visual
 from openpi_policy_ros.errors import ConfigurationError
 
 ARROW = '->'
+JOINT_STATES = 'joint_states'
+"""Where joint states come from unless ``joints.sources`` says otherwise."""
 STATE_FEATURES = ('observation.state', 'state')
 """The proprioceptive state's feature, and its short name."""
 CONTROL_KEYS = frozenset(('endpoint', 'session_id', 'seed', 'sampling_params'))
@@ -232,6 +236,25 @@ class Joints(Section):
         default_factory=list,
         description='Action column that commands each joint, -1 = none; absent = none.',
     )
+    sources: list[str] = Field(
+        default_factory=list,
+        description='"<topic> -> <prefix>" per topic of joint states: the prefix is put before '
+        'every name in its messages, which tells two arms with equal names apart; "<topic>" alone '
+        'for none. Absent: joint_states.',
+    )
+
+    @field_validator('sources')
+    @classmethod
+    def _topics_with_prefixes(cls, sources: list[str]) -> list[str]:
+        topics = [topic for topic, _ in map(joint_source, sources)]
+        twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+        if twice:
+            raise ValueError(f'topics named twice: {twice}; its names can have one prefix only')
+        return sources
+
+    def topics(self) -> list[tuple[str, str]]:
+        """Return (topic of joint states, prefix of the names in its messages), '' = none."""
+        return [joint_source(entry) for entry in self.sources] or [(JOINT_STATES, '')]
 
     def count(self, key: str) -> int:
         """Return how many joints an observation key carries."""
@@ -263,6 +286,26 @@ class Joints(Section):
                 raise ValueError(
                     f'{field_name}: 0 would lose the joint; give policy units per ROS unit'
                 )
+        return self
+
+    @model_validator(mode='after')
+    def _sources_say_each_joint(self) -> Joints:
+        if self.sources and not self.names:
+            raise ValueError('sources: no effect without names')
+        prefixes = [prefix for _, prefix in self.topics()]
+        idle = [
+            entry
+            for entry, prefix in zip(self.sources, prefixes, strict=False)
+            if not any(name.startswith(prefix) for name in self.names)
+        ]
+        if idle:
+            raise ValueError(f'sources: no joint of names begins as {idle} say')
+        silent = [name for name in self.names if not name.startswith(tuple(prefixes))]
+        if silent:
+            raise ValueError(
+                f'sources: {silent} can come from none of {self.sources}; correct the names or '
+                'the prefixes'
+            )
         return self
 
 
@@ -324,6 +367,8 @@ class RobotConfig(Section):
     limits: Limits = Field(default_factory=Limits)
     execution: Execution = Field(default_factory=Execution)
     safety: Safety = Field(default_factory=Safety)
+    diagnostics: Diagnostics = Field(default_factory=Diagnostics)
+    visual: Visual = Field(default_factory=Visual)
 
     @model_validator(mode='after')
     def _fits_together(self) -> RobotConfig:
@@ -331,6 +376,14 @@ class RobotConfig(Section):
         if problems:
             raise ValueError('; '.join(problems))
         return self
+
+    def state_joints(self) -> list[str]:
+        """Return the joint that each number of the state is; [] where no joint is named."""
+        joints = self.joints
+        keys = joints.keys * len(joints.names) if len(joints.keys) == 1 else joints.keys
+        pairs = [(key, name) for key, name in zip(keys, joints.names, strict=True) if key]
+        wanted = self.profile.state_keys() or list(dict.fromkeys(key for key, _ in pairs))
+        return [name for key in wanted for own, name in pairs if own == key]
 
     def _sensor_problems(self) -> list[str]:
         problems = list_problems(self.camera_names, self.cameras, 'camera_names')
@@ -368,6 +421,23 @@ class RobotConfig(Section):
 def split_arrow(entry: str) -> list[str]:
     """Return the stripped, non-empty parts of ``"<wire key> -> <feature>"``."""
     return [part.strip() for part in entry.split(ARROW) if part.strip()]
+
+
+def joint_source(entry: str) -> tuple[str, str]:
+    """Return (topic, prefix) of ``"<topic> -> <prefix>"`` or ``"<topic>"``.
+
+    Raises:
+        ValueError: neither; quotes the entry.
+
+    """
+    topic, *prefixes = (part.strip() for part in entry.split(ARROW))
+    wrong = len(prefixes) > 1 or '' in prefixes
+    if wrong or not topic or any(map(str.isspace, ''.join(prefixes))):
+        raise ValueError(
+            f'{entry!r} must read "<topic> -> <prefix>", or "<topic>" for no prefix, e.g. '
+            '"follower_left/joint_states -> left/"'
+        )
+    return ros_name(topic), ''.join(prefixes)
 
 
 def read_robot_parameters(path: Path) -> Mapping[str, Any]:

@@ -94,7 +94,9 @@ def joint_scales(
 
 
 def axes_problems(robot: RobotConfig, spec: PolicySpec) -> list[str]:
-    """Return everything in which the outputs and the execution do not fit the policy."""
+    """Return everything in which the outputs, and how they are played, do not fit the policy."""
+    if not robot.outputs:
+        return []
     problems = [
         f'outputs.{name}.action_indices: {joint} takes column {column}, but the policy has '
         f'{spec.action_dim} (0..{spec.action_dim - 1})'
@@ -122,8 +124,6 @@ def make_axes(robot: RobotConfig, spec: PolicySpec) -> Axes:
 
 
 def _action_space(robot: RobotConfig, spec: PolicySpec) -> list[str]:
-    if not robot.outputs:
-        return []
     quantity = JOINT_SPACES.get(spec.action_space)
     if quantity is None:
         space = f'is {spec.action_space!r}' if spec.action_space else 'is not declared'

@@ -131,6 +131,24 @@ def check_stamp(stamp_ns: int, now_ns: int, timing: Timing) -> int | Refusal:
     return stamp_ns
 
 
+@dataclass(frozen=True)
+class StreamCount:
+    """What came of one stream since it was subscribed.
+
+    Attributes:
+        received: messages.
+        refused: of these, how many cannot be used; those that nobody tried to read are not known.
+        age_ns: how old the last usable one is; None = there has been none.
+        trouble: why the newest cannot be used, or what is known of a silence; '' = nothing.
+
+    """
+
+    received: int
+    refused: int
+    age_ns: int | None
+    trouble: str
+
+
 class Latest(Generic[T]):
     """The newest message of one stream: a usable sample, a refusal, or nothing yet.
 
@@ -151,9 +169,11 @@ class Latest(Generic[T]):
         self._usable: _Mark | None = None
         self._read: _Mark | None = None
         self._doubted = False
+        self._received = self._refused = 0
 
     def accept(self, value: T, stamp_ns: int, arrival_ns: int, steady_ns: int) -> None:
         """Keep a message."""
+        self._received += 1
         self.sample = Sample(value, stamp_ns, arrival_ns, steady_ns)
         self.refusal = None
         if not self._doubted:
@@ -161,7 +181,8 @@ class Latest(Generic[T]):
 
     def refuse(self, refusal: Refusal) -> None:
         """Note that the newest message cannot be used."""
-        self.sample, self.refusal = None, refusal
+        self._received += 1
+        self._refuse(refusal)
 
     def could_read(self, sample: Sample[T]) -> None:
         """Note that a message, accepted before, could be read, which only now was tried."""
@@ -173,7 +194,13 @@ class Latest(Generic[T]):
         """Note that it could not; until one can be read, none counts as usable."""
         self._usable, self._doubted = self._read, True
         if self.sample is sample:
-            self.refuse(refusal)
+            self._refuse(refusal)
+        else:
+            self._refused += 1
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._refused += 1
+        self.sample, self.refusal = None, refusal
 
     def clear(self) -> None:
         """Forget the messages, but not when the last usable one came."""
@@ -192,6 +219,11 @@ class Latest(Generic[T]):
         if self._usable is None:
             return None
         return self._usable.age_ns + steady_ns - self._usable.steady_ns
+
+    def count(self, steady_ns: int) -> StreamCount:
+        """Return what came so far."""
+        trouble = self.hint if self.refusal is None else self.refusal.text
+        return StreamCount(self._received, self._refused, self.age_ns(steady_ns), trouble)
 
 
 class ClockWatch:

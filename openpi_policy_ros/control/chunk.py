@@ -53,6 +53,16 @@ class LabelledRows:
     labels: tuple[str, ...]
     rows: npt.NDArray[np.float64]
 
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, int], ...]:
+        """Return (label, size, stride) of each dimension for ``std_msgs/MultiArrayLayout``.
+
+        The first is labelled ``step``, the second ``dimension: <label>,<label>,…``.
+        """
+        steps, width = self.rows.shape
+        columns = 'dimension: ' + ','.join(self.labels)
+        return (('step', steps, steps * width), (columns, width, width))
+
 
 class ChunkLayout:
     """How one policy's chunks read on one robot.
@@ -94,7 +104,12 @@ def why_no_trajectory(robot: RobotConfig, spec: PolicySpec) -> str:
     """Return why this policy's chunks cannot be written as joint rows; '' where they can."""
     if not any(column >= 0 for column in robot.joints.action_indices):
         return 'the robot file names no joint for any action (joints.action_indices)'
-    if spec.action_space not in JOINT_SPACES:
-        space = f'is {spec.action_space!r}' if spec.action_space else 'is not declared'
-        return f'the action space {space}, not {" or ".join(JOINT_SPACES)}'
-    return ''
+    return space_problem(spec)
+
+
+def space_problem(spec: PolicySpec) -> str:
+    """Return why a policy's actions are no commands of joints; '' where they are."""
+    if spec.action_space in JOINT_SPACES:
+        return ''
+    space = f'is {spec.action_space!r}' if spec.action_space else 'is not declared'
+    return f'the action space {space}, not {" or ".join(JOINT_SPACES)}'

@@ -9,7 +9,7 @@ the node's ROS clock (stamps, chunks), ``steady_ns`` is monotonic (every timeout
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control import gates
@@ -23,7 +23,10 @@ from openpi_policy_ros.control.gates import OK, Level, StreamReport, Verdict
 from openpi_policy_ros.control.governor import chunk_problem
 from openpi_policy_ros.control.limits import JointLimits
 from openpi_policy_ros.control.machine import Machine, State
+from openpi_policy_ros.control.tick import Counters, Tick
 from openpi_policy_ros.policies.base import ActionChunk, PolicySpec
+
+__all__ = ['PAUSE', 'Controller', 'Counters', 'Tick']
 
 _FIRST = 'waiting for the first chunk after enabling'
 _AFTER_RESET = 'waiting for the first chunk after a reset'
@@ -34,57 +37,8 @@ _LATE = (
 )
 _STEP_NS = 20_000_000
 """What a clock may get ahead at once without being set; those of simulations are coarse."""
-_PAUSE = 'the chunk has been played (open_loop); waiting for the next'
-
-
-@dataclass(frozen=True)
-class Counters:
-    """What has happened since the start.
-
-    Attributes:
-        chunks: taken over.
-        refused: with wrong numbers or a wrong shape (S4).
-        late: of which every action had elapsed (S14).
-        outdated: of an older epoch or an older observation than the one that runs.
-        dropped_actions: elapsed actions of the chunks taken over.
-        failures: inferences that failed, refused chunks included.
-        clamped: ticks at which a position limit changed a command (S6).
-        slowed: ticks at which a velocity limit changed a command (S7).
-        starved: times that driving ran out of actions (S15); pauses of open_loop do not count.
-        holds: times that HOLD was entered.
-
-    """
-
-    chunks: int = 0
-    refused: int = 0
-    late: int = 0
-    outdated: int = 0
-    dropped_actions: int = 0
-    failures: int = 0
-    clamped: int = 0
-    slowed: int = 0
-    starved: int = 0
-    holds: int = 0
-
-
-@dataclass(frozen=True)
-class Tick:
-    """The outcome of one tick.
-
-    Attributes:
-        state: where the robot's door stands now.
-        reason: why it waits or holds; '' elsewhere.
-        commands: to be sent now, in the order of the outputs.
-        counters: so far.
-        is_last: whether the commands are the hold after which nothing follows until enabled again.
-
-    """
-
-    state: State
-    reason: str
-    commands: tuple[Command, ...]
-    counters: Counters
-    is_last: bool = False
+PAUSE = 'the chunk has been played (open_loop); waiting for the next'
+"""Reason of a WAIT that is meant."""
 
 
 class Controller:
@@ -145,6 +99,7 @@ class Controller:
         self._measured: dict[str, float] = {}
         self._report = StreamReport()
         self._counters = Counters()
+        self._driven = 0
         self._epoch = 0
         self._awaited = _FIRST
         self._driving = False
@@ -174,6 +129,11 @@ class Controller:
         """Return what has happened so far."""
         return self._counters
 
+    @property
+    def driven(self) -> int:
+        """Return at how many ticks actions were commanded, of which some may be clamped."""
+        return self._driven
+
     def set_limits(self, limits: JointLimits, missing: Sequence[str] = ()) -> None:
         """Use these limits; not while the robot is enabled.
 
@@ -190,6 +150,16 @@ class Controller:
             raise RuntimeError('limits cannot change while the robot is enabled; disable it first')
         self._driver.set_limits(limits)
         self._limits_missing = list(missing)
+
+    def tune(self, robot: RobotConfig) -> None:
+        """Use other numbers from the next tick on; may come while the robot is enabled.
+
+        Args:
+            robot: as before, but for ``safety.velocity_scale``, ``execution.blend_steps`` and
+                ``execution.ensemble_decay``.
+
+        """
+        self._driver.tune(robot)
 
     def activate(self) -> None:
         """Get ready to be enabled."""
@@ -292,7 +262,7 @@ class Controller:
             return 'the chunk answers an older observation than the one that runs'
         self.executor.drop_older_than(epoch)
         self._epoch = max(self._epoch, epoch)
-        self._awaited = _PAUSE if self._open_loop else _ENDED
+        self._awaited = PAUSE if self._open_loop else _ENDED
         self._count('chunks')
         self._count('dropped_actions', offer.dropped)
         return ''
@@ -415,6 +385,7 @@ class Controller:
             self._driving = False
             self._wait(verdict.text or self._awaited, steady_ns)
             return self._driver.wait(now_ns) if self._machine.active else ()
+        self._driven += 1
         self._count('clamped', driven.clamped)
         self._count('slowed', driven.slowed)
         if driven.stop:
@@ -472,6 +443,7 @@ class Controller:
         self._stopped(was_active)
         if was_active:
             self._count('holds')
+            self._count('watchdog', reason.startswith('S9'))
 
     @property
     def _stopping(self) -> bool:

@@ -72,6 +72,11 @@ class Delivery:
         self._received = self._lost = 0
         self._looks: deque[tuple[int, int, bool]] = deque(maxlen=LOOKS + 1)
 
+    @property
+    def lost(self) -> int:
+        """Return how many images the middleware knows were lost so far."""
+        return self._lost
+
     def came(self) -> None:
         """Count an image."""
         self._received += 1

@@ -81,6 +81,7 @@ class Driver:
         self._axes = axes
         self._disabled = disabled
         self._shaper = make_gripper_shaper(robot, axes)
+        self._limits: JointLimits | None = None
         self._governor: Governor | None = None
         self._commanded = Commanded(axes)
         self.period_ns = to_nanoseconds(1.0 / robot.execution.control_rate)
@@ -109,6 +110,20 @@ class Driver:
             unpaced=self._unpaced,
             disabled=self._disabled,
         )
+        self._limits = limits
+
+    def tune(self, robot: RobotConfig) -> None:
+        """Keep to another ``velocity_scale`` from now on, to the rest from the next chunk on.
+
+        Args:
+            robot: as before, but for ``safety.velocity_scale``, ``execution.blend_steps`` and
+                ``execution.ensemble_decay``.
+
+        """
+        self._robot = robot
+        self.executor.tune(robot.execution)
+        if self._limits is not None:
+            self.set_limits(self._limits)
 
     def begin(self) -> None:
         """Forget what was commanded: others may have moved the robot since."""

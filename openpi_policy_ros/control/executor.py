@@ -59,16 +59,18 @@ class _Fades:
     Attributes:
         starts_ns: int64 [F].
         errors: float64 [F, N].
+        fade_ns: how long each takes to be gone, > 0.
 
     """
 
     starts_ns: npt.NDArray[np.int64]
     errors: Rows
+    fade_ns: int
 
-    def at(self, times_ns: npt.NDArray[np.int64], fade_ns: int) -> Rows:
+    def at(self, times_ns: npt.NDArray[np.int64]) -> Rows:
         """Return what is left of all steps at some times, float64 [M, N]."""
         since = times_ns - self.starts_ns[:, np.newaxis]
-        left = np.where(since < 0, 0.0, np.maximum(1.0 - since / fade_ns, 0.0))
+        left = np.where(since < 0, 0.0, np.maximum(1.0 - since / self.fade_ns, 0.0))
         return np.einsum('fm,fn->mn', left, self.errors)
 
 
@@ -99,10 +101,19 @@ class ChunkExecutor:
         self._open_loop = execution.mode == 'open_loop'
         self._dt_ns = dt_ns
         self._lead_ns = max(to_nanoseconds(execution.min_lead_time), 1)
-        self._fade_ns = execution.blend_steps * dt_ns
+        self._decay = execution.ensemble_decay
         self._drops_late = 'S14' not in disabled
         self._epoch: int | None = None
         self.clear()
+
+    def tune(self, execution: Execution) -> None:
+        """Fade and weigh as these say from the next chunk on, so that nothing steps in between.
+
+        Args:
+            execution: as before, but for ``blend_steps`` and ``ensemble_decay``.
+
+        """
+        self._execution = execution
 
     def clear(self) -> None:
         """Forget every chunk, so that the next one begins unfaded: S8 must see where it begins."""
@@ -158,7 +169,9 @@ class ChunkExecutor:
             *(one for one in self._chunks if keep and one.epoch == epoch and one.end_ns >= now_ns),
             new,
         ]
-        self._fades = self._steps(now_ns, before) if self._fade_ns else None
+        self._decay = self._execution.ensemble_decay
+        fade_ns = self._execution.blend_steps * self._dt_ns
+        self._fades = self._steps(now_ns, before, fade_ns) if fade_ns else None
         self._epoch, self._observed_ns = epoch, t_obs_ns
         return Offer(Verdict.ACCEPTED, dropped)
 
@@ -256,7 +269,7 @@ class ChunkExecutor:
     def _values(self, times_ns: npt.NDArray[np.int64]) -> Rows:
         """Return the plan with what is left of the steps between chunks, float64 [M, N]."""
         plan = self._mean(self._say(times_ns), times_ns <= self._ends_ns())
-        return plan if self._fades is None else plan + self._fades.at(times_ns, self._fade_ns)
+        return plan if self._fades is None else plan + self._fades.at(times_ns)
 
     def _say(self, times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return what every chunk says at some times, float64 [chunks, M, N]."""
@@ -279,11 +292,11 @@ class ChunkExecutor:
         if len(values) == 1:
             return np.asarray(values[0])
         rank = np.cumsum(covers, axis=0) - 1
-        weights = np.where(covers, np.exp(-self._execution.ensemble_decay * rank), 0.0)
+        weights = np.where(covers, np.exp(-self._decay * rank), 0.0)
         mean = np.einsum('cm,cmn->mn', weights / weights.sum(axis=0), values)
         return np.where(self._held, values[-1], mean)
 
-    def _steps(self, now_ns: int, before: Row | None) -> _Fades:
+    def _steps(self, now_ns: int, before: Row | None, fade_ns: int) -> _Fades:
         """Return the steps to fade: from ``before`` to the new plan, and those within the plan.
 
         The mean of an ensemble makes one where a chunk of it ends: known beforehand, so that
@@ -302,4 +315,4 @@ class ChunkExecutor:
             errors = plan
         errors[0] = 0.0 if before is None else before - errors[0]
         errors = np.where(self._gripper, 0.0, errors)
-        return _Fades(np.concatenate([[now_ns], within + 1]), errors)
+        return _Fades(np.concatenate([[now_ns], within + 1]), errors, fade_ns)

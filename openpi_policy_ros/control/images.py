@@ -8,6 +8,7 @@ OpenCV): cv_bridge is absent without ROS and crashes beside NumPy 2.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import cv2
@@ -49,6 +50,32 @@ class CompressedImageMessage(Protocol):
 
     format: str
     data: Any
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What an image message says of itself.
+
+    Attributes:
+        encoding: that of the pixels, or the format of a compressed image.
+        width: pixels; 0 = compressed, so that it is not known.
+        height: likewise.
+        size: bytes of its data.
+
+    """
+
+    encoding: str
+    width: int
+    height: int
+    size: int
+
+
+def picture(message: Any) -> Picture:
+    """Return what a message of either type says of itself."""
+    compressed = getattr(message, 'format', None)
+    if compressed is not None:
+        return Picture(compressed, 0, 0, len(message.data))
+    return Picture(message.encoding, message.width, message.height, len(message.data))
 
 
 def decode_image(

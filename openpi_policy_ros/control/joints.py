@@ -93,6 +93,12 @@ class JointMap:
         return np.asarray(columns / self._velocity_scale[self._commanded])
 
 
+def put_prefix(message: JointStateMessage, prefix: str) -> None:
+    """Put a prefix before every name in a message, which is the reader's own copy."""
+    if prefix:
+        message.name = [prefix + name for name in message.name]
+
+
 def read_joint_state(
     message: JointStateMessage, wanted: Set[str]
 ) -> tuple[dict[str, float], dict[str, str]]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from openpi_policy_ros.configuration.execution import Limits
 from openpi_policy_ros.control.axes import Axes
-from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.control.urdf import mimicked, read_urdf
 
 MOVING = ('revolute', 'prismatic', 'continuous')
 """Types of joints that one number commands."""
@@ -87,26 +87,13 @@ def from_parameters(limits: Limits, names: Sequence[str]) -> dict[str, JointLimi
 def from_urdf(text: str, names: Sequence[str]) -> dict[str, JointLimit]:
     """Return what a robot description says of some joints.
 
-    Only ``<limit>`` counts, not the narrower ``<safety_controller>``. Nothing outside the text is
-    read.
+    Only ``<limit>`` counts, not the narrower ``<safety_controller>``.
 
     Raises:
-        ConfigurationError: no XML, or with a document type (which could define entities), or not
-            of a robot.
+        ConfigurationError: it is no URDF, see ``urdf.read_urdf``.
 
     """
-    parser = ElementTree.XMLParser(target=_NoDocumentType())
-    try:
-        root = ElementTree.fromstring(text, parser=parser)
-    except (ElementTree.ParseError, _DocumentType, ValueError) as error:
-        raise ConfigurationError(
-            'robot_description', [f'cannot be read: {error}; expected a URDF as xacro writes it']
-        ) from None
-    if root.tag != 'robot':
-        raise ConfigurationError(
-            'robot_description', [f'holds a <{root.tag}>, expected <robot>: a URDF']
-        )
-    joints = {joint.get('name', ''): joint for joint in root.findall('joint')}
+    joints = read_urdf(text).joints
     return {
         name: _read(joints[name])
         if name in joints
@@ -153,18 +140,6 @@ def make_limits(axes: Axes, *sources: Mapping[str, JointLimit]) -> tuple[JointLi
     return JointLimits(*columns), problems
 
 
-class _DocumentType(Exception):
-    """The text has a document type."""
-
-
-class _NoDocumentType(ElementTree.TreeBuilder):
-    """Refuses a document type, before what it defines is used."""
-
-    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        del name, pubid, system
-        raise _DocumentType('it has a document type (<!DOCTYPE)')
-
-
 def _first(values: Iterable[float | None]) -> float | None:
     return next((value for value in values if value is not None), None)
 
@@ -173,9 +148,9 @@ def _read(joint: ElementTree.Element) -> JointLimit:
     kind = joint.get('type', '')
     if kind not in MOVING:
         return JointLimit(why=f'the URDF has it {kind or "without type"}')
-    mimic = joint.find('mimic')
-    if mimic is not None:
-        return JointLimit(why=f'the URDF has it mimic {mimic.get("joint", "another")}')
+    master = mimicked(joint)
+    if master is not None:
+        return JointLimit(why=f'the URDF has it mimic {master or "another"}')
     limit = joint.find('limit')
     endless = kind == 'continuous'
     if limit is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from openpi_policy_ros.control.buffers import (
     Reason,
     Refusal,
     Sample,
+    StreamCount,
     check_stamp,
     seconds,
     skew_reason,
@@ -34,6 +35,7 @@ from openpi_policy_ros.control.decoding import Decoder
 from openpi_policy_ros.control.encodings import UInt8Array
 from openpi_policy_ros.control.gates import Stream, StreamReport
 from openpi_policy_ros.control.history import History
+from openpi_policy_ros.control.images import Picture, picture
 from openpi_policy_ros.control.joints import JointMap, JointStateMessage, read_joint_state
 from openpi_policy_ros.errors import InvalidObservation
 from openpi_policy_ros.policies.base import Observation
@@ -80,6 +82,22 @@ class Blocked:
     """Why there is no observation; never empty."""
 
     reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class StreamCounts:
+    """What came of every stream.
+
+    Attributes:
+        cameras: by name.
+        joints: by name.
+        pictures: camera → its newest image, usable or not; without those that sent none.
+
+    """
+
+    cameras: Mapping[str, StreamCount]
+    joints: Mapping[str, StreamCount]
+    pictures: Mapping[str, Picture]
 
 
 class Assembler:
@@ -136,6 +154,7 @@ class Assembler:
             dt_ns = _action_step(robot.timing.action_rate)
             self._histories = {name: History(history_offsets, dt_ns) for name in self._cameras}
         self._decoder = Decoder(robot)
+        self._pictures: dict[str, Picture] = {}
         self._prompt = ''
         self._serial = 0
         self._epoch = 0
@@ -206,12 +225,23 @@ class Assembler:
                 streams['joint_states'] = Stream(max(heard, default=None), max_age_ns)
             return StreamReport(streams, self._skew)
 
+    def counts(self) -> StreamCounts:
+        """Return what came of each stream so far, for the diagnostics."""
+        with self._lock:
+            steady = self._steady()
+            return StreamCounts(
+                {name: one.count(steady) for name, one in self._cameras.items()},
+                {name: one.count(steady) for name, one in self._joints.items()},
+                dict(self._pictures),
+            )
+
     def add_image(self, camera: str, message: Stamped) -> None:
         """Take in the newest image of a camera (raw or compressed as the robot file says)."""
         with self._lock:
             buffer = self._cameras[camera]
             now, steady = self._now()
             stamp = check_stamp(_stamp(message), now, self._timing)
+            self._pictures[camera] = picture(message)
             try:
                 self._decoder.check(camera, message)
             except InvalidObservation as error:
@@ -348,6 +378,10 @@ class Assembler:
                 self._histories[name].discard(image)
         return Blocked((refused((buffer.name,), buffer.name, refusal),))
 
+    def _joint_topics(self) -> str:
+        """Return the full names of the topics of joint states, for messages."""
+        return ' or '.join(self._resolve(topic) for topic, _ in self._robot.joints.topics())
+
     def _reasons(self, now: int) -> tuple[Reason, ...]:
         reasons: list[Reason] = []
         if now <= 0:
@@ -356,7 +390,7 @@ class Assembler:
             )
         topics = {name: one.topic for name, one in self._robot.cameras.items()}
         reasons += camera_reasons(self._cameras, lambda name: self._resolve(topics[name]), now)
-        reasons += joint_reasons(self._joints, lambda: self._resolve('joint_states'), now)
+        reasons += joint_reasons(self._joints, self._joint_topics, now)
         if not self._prompt.strip():
             reasons.append(
                 Reason(

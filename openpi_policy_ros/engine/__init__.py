@@ -4,6 +4,7 @@
 
 from openpi_policy_ros.engine.engine import Engine
 from openpi_policy_ros.engine.stats import EngineStats, Stages, Timing, Window
+from openpi_policy_ros.engine.tap import Tap
 from openpi_policy_ros.engine.types import EngineHealth, EngineStopped, Lane, Superseded
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     'Lane',
     'Stages',
     'Superseded',
+    'Tap',
     'Timing',
     'Window',
 ]

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from openpi_policy_ros.engine.guard import check_result, check_results
 from openpi_policy_ros.engine.queue import Batch, Closing, FairQueue, Job, Work
 from openpi_policy_ros.engine.stats import EngineStats, Ledger
+from openpi_policy_ros.engine.tap import GuardedTap, Tap
 from openpi_policy_ros.engine.types import EngineHealth, EngineStopped, Lane, Superseded
 from openpi_policy_ros.policies.base import (
     INFER,
@@ -85,6 +86,7 @@ class Engine:
         self._alive = 0
         self._overdue = False
         self._ledger = Ledger()
+        self._tap = GuardedTap()
 
     @property
     def spec(self) -> PolicySpec:
@@ -96,6 +98,10 @@ class Engine:
         """Return whether it is warmed up and not closed: only then may a door open."""
         with self._changed:
             return self._phase is Phase.SERVING
+
+    def set_tap(self, tap: Tap | None) -> None:
+        """Let ``tap`` hear of every inference from now on, None = nobody; not of the warm-up."""
+        self._tap = GuardedTap(tap)
 
     def start(self) -> None:
         """Warm the policy up on its worker; returns when it is ready to answer.
@@ -324,6 +330,7 @@ class Engine:
             self._policy.close_session(work.key)
         except Exception:
             LOG.exception('session %s: the policy failed to free it', work.key)
+        self._tap.session_closed(work.key)
         self._finish(work)
 
     def _infer(self, work: Batch, wanted: Sequence[Job]) -> None:
@@ -341,11 +348,17 @@ class Engine:
                 self._timeout,
             )
         _clear_frames(outcomes)
+        # While it is still this source's turn, so that a tap hears a session in its order.
+        self._tap_all(wanted, outcomes)
         # Before anybody hears of the result: who submits again at once finds its turn free.
         self._finish(work)
         _settle_all(wanted, outcomes)
         # An exception holds this frame, and this frame would hold the exception.
         del wanted, work, outcomes
+
+    def _tap_all(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            self._tap.inferred(job.request, job.lane, outcome)
 
     def _call(self, jobs: Sequence[Job], began: float) -> list[Outcome]:
         """Call the policy and return one guarded outcome per job."""

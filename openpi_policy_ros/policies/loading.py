@@ -8,11 +8,12 @@ import difflib
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from openpi_policy_ros.configuration.policy_file import PolicyFile, load_policy_file
-from openpi_policy_ros.configuration.robot import Profile
+from openpi_policy_ros.configuration.robot import Profile, RobotConfig
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError
 from openpi_policy_ros.policies import checkpoint_files, layouts, registry
 from openpi_policy_ros.policies.base import Policy
@@ -21,6 +22,8 @@ from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
 
 logger = logging.getLogger('openpi_policy_ros.policies')
 
+NEEDED = 'a checkpoint directory or a hub id, e.g. /data/pi0_droid'
+"""What a model is, for messages."""
 REMOTE = 'remote'
 """Policy file for a model that is an address."""
 
@@ -32,12 +35,13 @@ def load_policy(
     profile: Profile | None = None,
     device: str = 'cpu',
     revision: str | None = None,
+    robot: RobotConfig | None = None,
 ) -> Policy:
     """Return the policy in ``model``, loaded but not yet warmed up.
 
     Args:
         model: directory, or hub id where no such directory exists; for ``remote`` the address of
-            another server, ``ws://host:port/path`` or ``wss://…``.
+            another server, ``ws://host:port/path`` or ``wss://…``; '' where ``policy`` needs none.
         policy: policy file (a stem of ``config/`` or a path), or a whole deploy file, of which
             keys nobody reads are named in the log; None = the registry entry is found
             by ``type`` in the checkpoint's config.json, or, where openpi wrote it, by its tensors,
@@ -45,6 +49,7 @@ def load_policy(
         profile: conventions of the robot; None = the model's own names.
         device: torch device, ``cpu``, ``cuda`` or ``cuda:N``.
         revision: hub revision; ignored for a directory.
+        robot: the whole robot file, for policies that are about the robot itself; None = unknown.
 
     Raises:
         CheckpointError: the checkpoint cannot be found, or served as it is.
@@ -59,7 +64,7 @@ def load_policy(
         plugin, request = choose_policy(
             model, policy=policy, profile=profile, device=device, revision=revision
         )
-        return plugin.load(request)
+        return plugin.load(replace(request, robot=robot))
     except OSError as error:
         # What a reader did not foresee: most often files that belong to another user.
         raise CheckpointError(
@@ -89,6 +94,10 @@ def choose_policy(
     if policy is not None:
         file = load_policy_file(policy)
         plugin = _find(file)
+        if plugin.needs_model and not model:
+            raise ConfigurationError(
+                file.source, [f'policy {file.policy!r} needs a model: {NEEDED}']
+            )
         if plugin.model_types and '://' in model:
             raise ConfigurationError(
                 file.source,
@@ -114,6 +123,16 @@ def choose_policy(
     return plugin, LoadRequest(
         model, device, profile=profile, revision=located.revision or revision
     )
+
+
+def needs_model(policy: str | None) -> bool:
+    """Return whether a model must be named beside this policy file; None or '' = no file.
+
+    Raises:
+        ConfigurationError: the policy file is wrong.
+
+    """
+    return not policy or _find(load_policy_file(policy)).needs_model
 
 
 def _find(file: PolicyFile) -> PolicyPlugin:

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openpi_policy_ros.configuration.robot import Profile
+from openpi_policy_ros.configuration.robot import Profile, RobotConfig
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.base import Policy
 
@@ -43,6 +43,7 @@ class LoadRequest:
         options_source: path of that file, for messages.
         profile: the robot's conventions, from the robot file; None = the model's own names.
         revision: hub revision; ignored for a directory.
+        robot: the whole robot file, for a policy that is about the robot itself; None = unknown.
 
     """
 
@@ -52,6 +53,7 @@ class LoadRequest:
     options_source: str = ''
     profile: Profile | None = None
     revision: str | None = None
+    robot: RobotConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class PolicyPlugin:
 
         inspect: tells what ``load`` would make of a checkpoint, all it would refuse at once,
             without reading its weights; None = cannot.
+        needs_model: False for a policy that loads nothing, so that ``model`` may be left out.
 
     """
 
@@ -113,6 +116,7 @@ class PolicyPlugin:
     checkpoint_sizes: tuple[str, ...] = field(default=())
     option_names: tuple[str, ...] | None = None
     inspect: Callable[[LoadRequest, CheckpointView], PolicyReport] | None = None
+    needs_model: bool = True
 
 
 def names() -> tuple[str, ...]:

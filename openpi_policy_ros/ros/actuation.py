@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from openpi_policy_ros.configuration.execution import Execution
+from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.buffers import NANOSECONDS
 from openpi_policy_ros.control.commands import Command, GripperCommand
 from openpi_policy_ros.control.controller import Controller, Counters, Tick
@@ -22,7 +23,7 @@ from openpi_policy_ros.control.gates import StreamReport
 from openpi_policy_ros.control.limits import JointLimits
 from openpi_policy_ros.control.machine import ACTIVE, State
 from openpi_policy_ros.policies.base import ActionChunk, RtcPrefix
-from openpi_policy_ros.ros.delivery import Outbox, Pace
+from openpi_policy_ros.ros.delivery import Delivered, Outbox, Pace
 from openpi_policy_ros.ros.realtime import go_first
 
 _log = logging.getLogger('openpi_policy_ros.ros.actuation')
@@ -46,6 +47,8 @@ class Actuation:
         streams: returns what the sensors' side says of its streams.
         engine_problem: returns why the engine is dead, '' = it lives.
         report: called after every tick; must be cheap.
+        sent: called with every command that has left and the ROS time in nanoseconds; must be
+            cheap, and not raise.
         period_ns: of the control ticks.
         steady: monotonic nanoseconds.
         execution: the robot file's, for real-time chunking; None = without.
@@ -62,6 +65,7 @@ class Actuation:
         streams: Callable[[], StreamReport],
         engine_problem: Callable[[], str],
         report: Callable[[Tick], None],
+        sent: Callable[[Command, int], None] | None = None,
         period_ns: int,
         steady: Callable[[], int] = time.monotonic_ns,
         execution: Execution | None = None,
@@ -72,6 +76,7 @@ class Actuation:
         self._streams = streams
         self._engine_problem = engine_problem
         self._report = report
+        self._sent = sent
         self._period_ns = period_ns
         self._steady = steady
         self._realtime = realtime
@@ -102,6 +107,13 @@ class Actuation:
         """Return what has happened so far."""
         with self._lock:
             return self._controller.counters
+
+    def account(self) -> tuple[Tick, int]:
+        """Return how it stands, without commands, and at how many ticks actions were commanded."""
+        with self._lock:
+            controller = self._controller
+            now = Tick(controller.state, controller.reason, (), controller.counters)
+            return now, controller.driven
 
     @property
     def enabled(self) -> bool:
@@ -177,6 +189,11 @@ class Actuation:
         """Use these limits; raises as ``Controller.set_limits``."""
         with self._lock:
             self._controller.set_limits(limits, missing)
+
+    def tune(self, robot: RobotConfig) -> None:
+        """Use other numbers from the next tick on, as ``Controller.tune``."""
+        with self._lock:
+            self._controller.tune(robot)
 
     def on_joints(self, measured: Mapping[str, float]) -> None:
         """Note measured positions: joint → finite, ROS units."""
@@ -274,7 +291,7 @@ class Actuation:
 
     def _send(self, tick: Tick, number: int) -> None:
         commands = [*tick.commands, *self._belated(tick)]
-        outcome = self._outbox.deliver(number, commands)
+        outcome = self._deliver(number, commands)
         for command in commands:
             if isinstance(command, GripperCommand):
                 self._goals.pop(command.output, None)
@@ -290,6 +307,14 @@ class Actuation:
                 self._controller.sent_in_part(tick, outcome.left)
         self._report(tick)
 
+    def _deliver(self, number: int, commands: Sequence[Command]) -> Delivered:
+        outcome = self._outbox.deliver(number, commands)
+        if self._sent is not None and outcome.left:
+            now_ns = self._clock()
+            for command in outcome.left:
+                self._sent(command, now_ns)
+        return outcome
+
     def _belated(self, tick: Tick) -> list[Command]:
         """Return the goals that did not leave before and still stand."""
         if tick.state is not State.ENABLED:
@@ -303,7 +328,7 @@ class Actuation:
             number = self._outbox.number()
             commands = controller.final_hold(self._clock(), self._steady())
             tick = Tick(controller.state, controller.reason, commands, controller.counters, True)
-        outcome = self._outbox.deliver(number, commands)
+        outcome = self._deliver(number, commands)
         with self._lock:
             if outcome.complete:
                 controller.sent(tick, self._steady())

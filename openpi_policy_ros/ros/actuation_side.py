@@ -10,13 +10,15 @@ from rclpy.node import Node
 
 from openpi_policy_ros.control.axes import make_axes
 from openpi_policy_ros.control.buffers import to_nanoseconds
+from openpi_policy_ros.control.commands import Command
 from openpi_policy_ros.control.controller import Controller, Tick
 from openpi_policy_ros.control.gates import StreamReport
 from openpi_policy_ros.control.machine import State
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.ros.actuation import Actuation
+from openpi_policy_ros.ros.description import ROBOT_DESCRIPTION
 from openpi_policy_ros.ros.door import RobotDoor
-from openpi_policy_ros.ros.limits_source import ROBOT_DESCRIPTION, LimitsBook, LimitsSource
+from openpi_policy_ros.ros.limits_source import LimitsBook, LimitsSource
 from openpi_policy_ros.ros.outputs import Outputs
 from openpi_policy_ros.ros.settings import NodeConfig
 
@@ -35,6 +37,7 @@ class ActuationSide:
         engine: started.
         streams: returns what the sensors' side says of its streams.
         report: called after every control tick.
+        sent: called with every command that has left, and the ROS time in nanoseconds.
 
     Attributes:
         actuation: takes chunks, joints and the interlock.
@@ -52,6 +55,7 @@ class ActuationSide:
         *,
         streams: Callable[[], StreamReport],
         report: Callable[[Tick], None],
+        sent: Callable[[Command, int], None] | None = None,
     ) -> None:
         axes = make_axes(config, engine.spec)
         controller = Controller(
@@ -69,6 +73,7 @@ class ActuationSide:
             streams=streams,
             engine_problem=engine.problem,
             report=report,
+            sent=sent,
             period_ns=to_nanoseconds(1.0 / config.execution.control_rate),
             execution=config.execution,
             realtime=True,

@@ -20,6 +20,19 @@ from pydantic.fields import FieldInfo
 from openpi_policy_ros.configuration.schema import Section
 from openpi_policy_ros.ros.settings import NodeConfig
 
+DYNAMIC = (
+    'seed',
+    'default_prompt',
+    'timing.inference_rate',
+    'execution.blend_steps',
+    'execution.ensemble_decay',
+    'safety.velocity_scale',
+)
+"""Parameters that take effect at once: they size nothing, and nothing of the robot jumps."""
+
+DYNAMIC_GROUPS = ('diagnostics.',)
+"""Groups of which every parameter takes effect at once."""
+
 
 class Kind(enum.Enum):
     """Type of a parameter; the names are those of ``rclpy.Parameter.Type``."""
@@ -56,6 +69,25 @@ class Declaration:
     minimum: float | None = None
     maximum: float | None = None
     constraints: str = ''
+
+    @property
+    def dynamic(self) -> bool:
+        """Return whether a change takes effect at once."""
+        return is_dynamic(self.name)
+
+    @property
+    def takes_effect(self) -> str:
+        """Return when a change counts, for the operator."""
+        if self.dynamic:
+            return 'takes effect at once'
+        if self.name == 'autostart':
+            return 'takes effect when the node starts'
+        return 'takes effect when the node is configured'
+
+
+def is_dynamic(name: str) -> bool:
+    """Return whether a change of this parameter takes effect at once."""
+    return name in DYNAMIC or name.startswith(DYNAMIC_GROUPS)
 
 
 def declarations(
@@ -113,7 +145,10 @@ def _declare(name: str, annotation: Any, info: FieldInfo) -> Declaration:
         elif isinstance(one, annotated_types.Le):
             maximum = typing.cast(float, one.le)
     if typing.get_origin(annotation) is typing.Literal:
-        constraints.append('one of ' + ', '.join(map(str, typing.get_args(annotation))))
+        choices = typing.get_args(annotation)
+        constraints.append('one of ' + ', '.join(map(str, choices)))
+        if all(isinstance(choice, int) for choice in choices):
+            minimum, maximum = min(choices), max(choices)
     return Declaration(
         name,
         _kind(annotation),

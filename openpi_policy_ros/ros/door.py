@@ -102,7 +102,6 @@ class RobotDoor:
         self._seed = seed
         self._publish = publish
         self._report = report
-        self._period = 1.0 / rate if rate > 0.0 else 0.0
         self._clock = clock
         self._actuation = actuation
         self._wake = threading.Event()
@@ -113,21 +112,21 @@ class RobotDoor:
         self._lock = threading.Lock()
         self._in_flight: _InFlight | None = None
         self._seen = -1
-        self._due = 0.0
+        self._triggered: float | None = None
+        self.set_rate(rate)
         self._session_used: int | None = None
         self._session_known: int | None = None
         self._session_told = assembler.session
         self._latency = Latency()
-        self._short_supply = 0
+        self._stats = DoorStats(None, 0)
         self._is_short = False
         self._failing = False
         self._told = DoorLog(_log, clock)
 
     @property
     def stats(self) -> DoorStats:
-        """Return how fast chunks come; any thread."""
-        with self._lock:
-            return DoorStats(self._latency.p95(), self._short_supply)
+        """Return how fast chunks come; any thread, and it waits for none."""
+        return self._stats
 
     def start(self) -> None:
         """Begin to trigger inferences."""
@@ -171,6 +170,11 @@ class RobotDoor:
         self._wake.set()
         return changed
 
+    def set_rate(self, rate: float) -> None:
+        """Trigger so many inferences per second at most, 0 = as many as go. Any thread."""
+        self._period = 1.0 / rate if rate > 0.0 else 0.0
+        self._wake.set()
+
     def enable(self, on: bool) -> tuple[bool, str]:
         """Open or close the gate to the robot; return (done, one sentence). Any thread.
 
@@ -187,9 +191,9 @@ class RobotDoor:
             done, text = self._actuation.enable(on)
             # Not asked before: a hold may come between.
             if (done, text) == (True, OPENED):
+                self._told.hush()
                 self._assembler.forget()
                 self._actuation.expect(self._assembler.epoch)
-                self._told.hush()
         self._wake.set()
         return done, text
 
@@ -205,9 +209,10 @@ class RobotDoor:
                 return IDLE
             finished, self._in_flight = self._in_flight, None
             self._collect(finished)
-        wait = self._due - self._clock()
-        if wait > 0.0:
-            return min(wait, IDLE)
+        if self._triggered is not None:
+            wait = self._triggered + self._period - self._clock()
+            if wait > 0.0:
+                return min(wait, IDLE)
         if self._actuation is not None and not self._actuation.needs_inference():
             return NOT_DUE
         triggered = self._clock()
@@ -235,7 +240,7 @@ class RobotDoor:
 
     def _trigger(self, observed: Ready, triggered: float) -> None:
         self._seen = observed.serial
-        self._due = triggered + self._period
+        self._triggered = triggered
         with self._lock:
             self._leave_old_session()
             self._session_used = observed.session
@@ -275,7 +280,7 @@ class RobotDoor:
         left, needed = self._actuation.rows_left(), self._actuation.rows_needed(latency)
         # None left: the robot waits already, or is meant to (open_loop).
         short = 0 < left < needed
-        self._short_supply += short
+        self._stats = DoorStats(latency, self._stats.short_supply + short)
         if short and not self._is_short:
             self._told.warn(
                 'supply',
@@ -308,6 +313,7 @@ class RobotDoor:
         refusal = ''
         with self._lock:
             self._latency.add(finished - done.triggered)
+            self._stats = DoorStats(self._latency.p95(), self._stats.short_supply)
             if done.observed.epoch != self._assembler.epoch:
                 _log.debug('dropped a chunk from before a reset, an enabling or another prompt')
                 return
@@ -373,6 +379,8 @@ class RobotDoor:
 
     def _tell(self, state: DoorState, error: BaseException | None = None) -> None:
         """Report the state, and log it where it changed."""
+        if self._told.hushed(state):
+            return
         self._told.tell(state, error)
         self._failing = state.failing
         self._report(state)

@@ -75,11 +75,20 @@ class DoorLog:
         with self._lock:
             self._hush_until = self._clock() + HUSH
 
+    def hushed(self, state: DoorState) -> bool:
+        """Return whether a state is to be left out, and told only if it lasts."""
+        with self._lock:
+            return (
+                self._hush_until is not None
+                and self._clock() < self._hush_until
+                and any(reason.kind == 'missing' for reason in state.reasons)
+            )
+
     def tell(self, state: DoorState, error: BaseException | None = None) -> None:
         """Log a state where it changed."""
         mark = state.signature
         with self._lock:
-            if mark == self._said or self._hushed(state):
+            if mark == self._said:
                 return
             # A reason that comes and goes is told once in a while; that it went, whenever it was
             # told.
@@ -99,13 +108,6 @@ class DoorLog:
             due = self._due((('warning', what),))
         if due:
             self._log.warning(text, *details)
-
-    def _hushed(self, state: DoorState) -> bool:
-        return (
-            self._hush_until is not None
-            and self._clock() < self._hush_until
-            and any(reason.kind == 'missing' for reason in state.reasons)
-        )
 
     def _due(self, mark: Signature) -> bool:
         """Return whether this has not been logged for a while; it counts as logged then."""

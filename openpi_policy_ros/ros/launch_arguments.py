@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What ``serve.launch.py`` does, without launch: arguments in, parameters and environment out.
+"""What the launch files do, without launch: arguments in, parameters and environment out.
 
 Launch files can only be run where ROS is installed; this can be tested everywhere.
 """
@@ -13,6 +13,7 @@ from typing import Literal
 
 from openpi_policy_ros.configuration.files import config_directory
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.policies.loading import needs_model
 
 NODE = 'openpi_policy'
 Parameter = str | int | bool
@@ -58,7 +59,12 @@ ARGUMENTS = (
         'Policy file: a stem of config/ (pi0) or a path. Default: derived from the checkpoint.',
         'policy',
     ),
-    LaunchArgument('model', 'text', 'Checkpoint: a directory or a hub id. Needed.', 'model'),
+    LaunchArgument(
+        'model',
+        'text',
+        'Checkpoint: a directory or a hub id. Needed, unless the policy has no model (rehearsal).',
+        'model',
+    ),
     LaunchArgument(
         'robot',
         'text',
@@ -89,6 +95,12 @@ ARGUMENTS = (
         'dry_run',
     ),
     LaunchArgument(
+        'record',
+        'text',
+        'Directory for a recording of each session (MCAP). Default: none is made.',
+        'record',
+    ),
+    LaunchArgument(
         'params_file',
         'text',
         'ROS parameter file for the node; arguments given beside it win. Default: none.',
@@ -108,11 +120,14 @@ ARGUMENTS = (
 )
 
 
-def node_parameters(values: Mapping[str, str]) -> dict[str, Parameter]:
+def node_parameters(
+    values: Mapping[str, str], source: str = 'serve.launch.py'
+) -> dict[str, Parameter]:
     """Return the node parameters that these arguments set.
 
     Args:
         values: argument → text, '' = not given.
+        source: what the arguments belong to, for messages.
 
     Raises:
         ConfigurationError: nothing to serve (with a hint), or every value that cannot be read.
@@ -120,7 +135,7 @@ def node_parameters(values: Mapping[str, str]) -> dict[str, Parameter]:
     """
     problems = []
     parameters: dict[str, Parameter] = {}
-    if not values.get('model') and not values.get('params_file'):
+    if not values.get('model') and not values.get('params_file') and _model_needed(values):
         problems.append(NO_MODEL)
     for argument in ARGUMENTS:
         text = values.get(argument.name, '')
@@ -131,7 +146,7 @@ def node_parameters(values: Mapping[str, str]) -> dict[str, Parameter]:
         elif argument.kind == 'boolean':
             if text.lower() not in _TRUE + _FALSE:
                 problems.append(f'{argument.name}:={text}: expected true or false')
-            parameters[argument.parameter] = text.lower() in _TRUE
+            parameters[argument.parameter] = is_true(text)
         else:
             try:
                 parameters[argument.parameter] = int(text)
@@ -141,8 +156,21 @@ def node_parameters(values: Mapping[str, str]) -> dict[str, Parameter]:
     if level and level not in LOG_LEVELS:
         problems.append(f'log_level:={level}: expected one of {", ".join(LOG_LEVELS)}')
     if problems:
-        raise ConfigurationError('serve.launch.py', problems)
+        raise ConfigurationError(source, problems)
     return parameters
+
+
+def is_true(text: str) -> bool:
+    """Return whether an argument's text says yes; '' and whatever cannot be read say no."""
+    return text.lower() in _TRUE
+
+
+def _model_needed(values: Mapping[str, str]) -> bool:
+    try:
+        return needs_model(values.get('policy'))
+    except ConfigurationError:
+        # The node says what is wrong with the policy file, and all else that is.
+        return True
 
 
 def ros_arguments(values: Mapping[str, str]) -> list[str]:

@@ -1,22 +1,14 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the joints' limits come from: the robot file, and ``robot_description`` for what it lacks.
-
-``robot_state_publisher`` publishes the URDF, latched.
-"""
+"""Where the joints' limits come from: the robot file, and ``robot_description`` for the rest."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
-from rclpy.qos import ReliabilityPolicy
-from rclpy.subscription import Subscription
-from std_msgs.msg import String
 
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.axes import Axes
@@ -28,11 +20,10 @@ from openpi_policy_ros.control.limits import (
     make_limits,
 )
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.ros.sensors import qos
+from openpi_policy_ros.ros.description import DescriptionSource
 
 _log = logging.getLogger('openpi_policy_ros.ros.limits')
 
-ROBOT_DESCRIPTION = 'robot_description'
 PARAMETERS = 'limits.* of the robot file'
 
 
@@ -127,29 +118,12 @@ class LimitsBook:
 
 
 class LimitsSource:
-    """Subscribes ``robot_description`` where the robot file leaves limits out."""
+    """Listens to ``robot_description`` where the robot file leaves limits out."""
 
     def __init__(self, node: Node, book: LimitsBook) -> None:
-        self._node = node
-        self._book = book
-        self._subscription: Subscription | None = None
-        if not book.complete:
-            self._subscription = node.create_subscription(
-                String,
-                ROBOT_DESCRIPTION,
-                self._take,
-                qos(1, ReliabilityPolicy.RELIABLE, latched=True),
-                callback_group=MutuallyExclusiveCallbackGroup(),
-            )
+        self._source = None if book.complete else DescriptionSource(node, book.describe)
 
     def close(self) -> None:
         """Unsubscribe."""
-        if self._subscription is not None:
-            self._node.destroy_subscription(self._subscription)
-
-    def _take(self, message: Any) -> None:
-        # An exception in a callback would end the executor's turn, and be told as another's.
-        try:
-            self._book.describe(message.data)
-        except Exception:
-            _log.exception('%s could not be taken in', ROBOT_DESCRIPTION)
+        if self._source is not None:
+            self._source.close()

@@ -13,37 +13,37 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.srv import ChangeState
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_srvs.srv import SetBool, Trigger
 
 from openpi_policy_ros.configuration.robot import Profile
-from openpi_policy_ros.control.chunk import ChunkLayout
 from openpi_policy_ros.control.controller import Tick
 from openpi_policy_ros.control.machine import ACTIVE, State
 from openpi_policy_ros.control.match import robot_problems
-from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.errors import ConfigurationError, PolicyRosError
 from openpi_policy_ros.policies.base import PolicySpec
 from openpi_policy_ros.policies.loading import load_policy
 from openpi_policy_ros.ros.actuation_side import NO_OUTPUTS, ActuationSide
-from openpi_policy_ros.ros.door import DoorState, RobotDoor
+from openpi_policy_ros.ros.diagnostics import Diagnostics
+from openpi_policy_ros.ros.door import DoorState
+from openpi_policy_ros.ros.listener import Listeners, RobotListener
 from openpi_policy_ros.ros.outputs import output_problems
 from openpi_policy_ros.ros.parameters import ParameterBook
-from openpi_policy_ros.ros.publishers import (
-    ChunkPublishers,
-    PromptPublisher,
-    Status,
-    StatusPublisher,
-)
+from openpi_policy_ros.ros.planned_path import make_planned_path
+from openpi_policy_ros.ros.publishers import PromptPublisher, Status, StatusPublisher
+from openpi_policy_ros.ros.recording import make_recording
+from openpi_policy_ros.ros.robot_side import RobotSide
 from openpi_policy_ros.ros.robot_status import robot_status
-from openpi_policy_ros.ros.sensors import Sensors
 from openpi_policy_ros.ros.settings import NodeConfig
+from openpi_policy_ros.ros.teardown import Teardown
+from openpi_policy_ros.ros.vitals import Recorder, Vitals
 from openpi_policy_ros.server import ServerThread, refuse_taken_address
 
 _log = logging.getLogger('openpi_policy_ros.ros.node')
@@ -58,14 +58,27 @@ SERVER_ONLY = 'server only: the robot file names no camera and no joint'
 class PolicyNode(LifecycleNode):
     """Serves a policy to remote clients and to the robot whose topics it subscribes."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__('openpi_policy', **options)
-        self._parameters_book = ParameterBook(self)
+    def __init__(self, name: str = 'openpi_policy', **options: Any) -> None:
+        """Be unconfigured; whoever runs the node calls ``start_up`` or a lifecycle manager does.
+
+        Args:
+            name: of the node, unless remapped.
+            options: those of ``rclpy.lifecycle.LifecycleNode``: context, namespace, ...
+
+        """
+        super().__init__(name, **options)
+        self._separate_services()
+        self._parameters_book = ParameterBook(self, self._tune)
         self._transition = threading.Lock()
-        # What configure built, in that order; taken down in reverse.
-        self._undo: list[tuple[str, Callable[[], None]]] = []
-        self._door: RobotDoor | None = None
-        self._actuation: ActuationSide | None = None
+        # Held while the robot's threads start: none does once the node is to stop.
+        self._starting = threading.Lock()
+        self._leaving = False
+        self._trouble = ''
+        # What configure built.
+        self._built = Teardown()
+        self._listeners = Listeners()
+        self._robot: RobotSide | None = None
+        self._recorder: Recorder | None = None
         self._configured = False
         self._active = False
         self._dry_run = False
@@ -76,7 +89,8 @@ class PolicyNode(LifecycleNode):
         self._telling = threading.Lock()
         self._door_state = DoorState()
         self._tick: Tick | None = None
-        self._status = StatusPublisher(self)
+        self._status = StatusPublisher(self, self._listeners.on_status)
+        self._diagnostics = Diagnostics(self, self._status.newest)
         self._prompt = PromptPublisher(self)
         for kind, name, answer in (
             (SetBool, '~/enable', self._on_enable),
@@ -97,15 +111,21 @@ class PolicyNode(LifecycleNode):
         return self._loading
 
     def start_up(self) -> bool:
-        """Configure and activate, as a lifecycle manager would; return whether both succeeded."""
+        """Configure and activate, as a lifecycle manager would; return whether both succeeded.
+
+        Sensors may be late: chunks flow once all are there.
+        """
+        _log.info('starting by itself; under a lifecycle manager set autostart:=false')
         success = TransitionCallbackReturn.SUCCESS
         return self.trigger_configure() == success and self.trigger_activate() == success
 
     def halt(self) -> None:
-        """Disarm the robot now: the hold is the last that its controllers hear of this node."""
-        actuation = self._actuation
-        if actuation is not None:
-            actuation.stop()
+        """Disarm the robot now and for good: the hold is the last that its controllers hear."""
+        with self._starting:
+            self._leaving = True
+        robot = self._robot
+        if robot is not None:
+            robot.halt()
 
     def shut_down(self, patience: float) -> bool:
         """Take everything down for good; return whether that went through.
@@ -130,6 +150,13 @@ class PolicyNode(LifecycleNode):
         self._status.flush()
         return True
 
+    def destroy_node(self) -> None:
+        """Take down what is still up, and leave the graph."""
+        self.halt()
+        with self._transition:
+            self._take_down()
+        super().destroy_node()
+
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Validate every parameter, load, warm up, subscribe, open the server."""
         return self._run('configure', self._configure, undo=self._take_down)
@@ -153,7 +180,7 @@ class PolicyNode(LifecycleNode):
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take down what can be taken down, once, and be unconfigured."""
-        return self._run('error', self._clean_up)
+        return self._run('error', self._recover)
 
     def _run(
         self,
@@ -169,17 +196,24 @@ class PolicyNode(LifecycleNode):
                 action()
                 return TransitionCallbackReturn.SUCCESS
             except PolicyRosError as error:
-                _log.error('%s refused: %s', name, error)
+                level = logging.INFO if self._leaving else logging.ERROR
+                _log.log(level, '%s refused: %s', name, error)
                 text = f'{name} refused: {error}'
             except Exception as error:
                 _log.exception('%s failed', name)
                 text = f'{name} failed: {type(error).__name__}: {error}'
             if undo is not None:
-                undo()
+                try:
+                    undo()
+                except Exception:
+                    _log.exception('%s could not be undone; all is taken down', name)
+                    failed = TransitionCallbackReturn.ERROR
+            self._trouble = text
             self._status.show(Status('INIT', text, DiagnosticStatus.ERROR, facts=self._facts))
             return failed
 
     def _configure(self) -> None:
+        self._refuse_if_leaving()
         self._loading = True
         try:
             self._build(self._parameters_book.freeze())
@@ -187,34 +221,87 @@ class PolicyNode(LifecycleNode):
             self._loading = False
 
     def _build(self, config: NodeConfig) -> None:
-        self._undo.append(('parameters', self._parameters_book.thaw))
+        self._built.add('parameters', self._parameters_book.thaw)
         # Before the model, which may take minutes to load.
         refuse_taken_address(config.server())
-        _log.info('loading %s on %s', config.model, config.device)
-        self._status.show(Status('INIT', f'loading {config.model}', facts=self._facts))
+        name = config.model or config.policy
+        _log.info('loading %s on %s', name, config.device)
+        self._status.show(Status('INIT', f'loading {name}', facts=self._facts))
         engine = self._load(config)
         self._facts = _facts(engine.spec, config)
+        self._built.add('listeners', self._listeners.close)
+        for listener in self._make_listeners(config, engine):
+            self._listeners.add(listener)
         if config.has_robot_door:
-            self._open_robot_side(config, engine)
+            self._robot = RobotSide(
+                self,
+                config,
+                engine,
+                prompt=self._prompt,
+                seed=self._parameters_book.seed,
+                report=self._report,
+                report_tick=self._report_tick,
+                listeners=self._listeners,
+            )
+            self._built.add('robot side', self._drop_robot)
         server = ServerThread(engine, config.server(), robot_enabled=self._reserved(config))
         port = server.start()
-        self._undo.append(('server', server.stop))
-        if self._door is not None:
-            # First to go: no chunk goes out while the server says goodbye to its clients.
-            self._undo.append(('robot door', self._door.stop))
-        # Before all else the robot stands still: every other step may take its time.
-        self._undo.append(('robot', self.halt))
+        self._built.add('server', server.stop)
+        self._diagnostics.watch(self._vitals(config, engine, server, port))
+        self._built.add('diagnostics', self._diagnostics.forget)
+        if self._robot is not None:
+            # First to go: the robot stands still and no chunk goes out while the server says
+            # goodbye to its clients, which may take its time.
+            self._built.add('robot', self._robot.stop)
+        self._catch_up(config)
         self._facts = {**self._facts, 'server': f'{config.host}:{port}'}
         self._dry_run = config.dry_run
         self._configured = True
         self._status.show(Status('INIT', 'inactive', facts=self._facts))
 
+    def _make_listeners(self, config: NodeConfig, engine: Engine) -> Iterator[RobotListener]:
+        """Make whatever hears the robot's side; each is closed before the engine is."""
+        if config.has_robot_door:
+            yield make_planned_path(self, config, engine.spec)
+        if config.record:
+            recording = make_recording(self, config, engine)
+            self._recorder = recording.recorder
+            yield recording
+
+    def _tune(self, config: NodeConfig, names: frozenset[str]) -> None:
+        """Let dynamic parameters that were set while configured take effect."""
+        self._diagnostics.tune(config)
+        robot = self._robot
+        if robot is not None:
+            robot.tune(config, names)
+
+    def _vitals(
+        self, config: NodeConfig, engine: Engine, server: ServerThread, port: int
+    ) -> Vitals:
+        return Vitals(
+            config,
+            engine,
+            server,
+            address=f'{config.host}:{port}',
+            robot=self._robot,
+            resolve=self.resolve_topic_name,
+            active=lambda: self._active,
+            recorder=self._recorder,
+        )
+
+    def _catch_up(self, begun: NodeConfig) -> None:
+        """Let those take effect that were set while the model was loading."""
+        latest = self._parameters_book.config
+        if latest is not None and latest is not begun:
+            renamed = latest.default_prompt != begun.default_prompt
+            self._tune(latest, frozenset({'default_prompt'} if renamed else ()))
+
     def _reserved(self, config: NodeConfig) -> Callable[[], bool] | None:
         """Return what tells whether remote clients must wait for the robot; None = never."""
-        if self._actuation is None or config.safety.remote_clients == 'allow':
+        side = self._actuation
+        if side is None or config.safety.remote_clients == 'allow':
             return None
-        actuation = self._actuation.actuation
-        return lambda: actuation.enabled
+        return lambda: side.actuation.enabled
 
     def _load(self, config: NodeConfig) -> Engine:
         policy = load_policy(
@@ -223,12 +310,13 @@ class PolicyNode(LifecycleNode):
             profile=None if config.profile == Profile() else config.profile,
             device=config.device,
             revision=config.revision or None,
+            robot=config,
         )
         # The engine owns the policy from here on, so that no failure leaves the device taken.
         engine = Engine(policy, inference_timeout=config.server().inference_timeout)
         # A call cut off in the middle of torch would abort the process at its exit.
         patience = config.server().inference_timeout
-        self._undo.append(('engine', lambda: engine.close(drain_timeout=patience)))
+        self._built.add('engine', lambda: engine.close(drain_timeout=patience))
         problems = robot_problems(config, engine.spec)
         if config.has_robot_door:
             problems += output_problems(self, config)
@@ -237,66 +325,22 @@ class PolicyNode(LifecycleNode):
         engine.start()
         return engine
 
-    def _open_robot_side(self, config: NodeConfig, engine: Engine) -> None:
-        """Subscribe and start to buffer; chunks follow when the node is activated."""
-        layout = ChunkLayout(config, engine.spec)
-        if layout.no_trajectory:
-            _log.info('~/action_chunk is not published: %s', layout.no_trajectory)
-        chunks = ChunkPublishers(self, layout)
-        self._undo.append(('chunk topics', chunks.close))
-        assembler = Assembler(
-            config,
-            lambda: self.get_clock().now().nanoseconds,
-            self.resolve_topic_name,
-            history_offsets=engine.spec.history_offsets,
-        )
-        if config.output_names:
-            self._actuation = ActuationSide(
-                self, config, engine, streams=assembler.streams, report=self._report_tick
-            )
-            self._undo.append(('outputs', self._drop_actuation))
-        actuation = None if self._actuation is None else self._actuation.actuation
-        door = RobotDoor(
-            assembler,
-            engine,
-            f'ros:{self.get_fully_qualified_name()}',
-            seed=self._parameters_book.seed,
-            publish=chunks.publish,
-            report=self._report,
-            rate=config.timing.inference_rate,
-            actuation=actuation,
-        )
-        self._undo.append(('robot door', self._drop_door))
-        self._door = door
-        self._use_prompt(config.default_prompt or engine.spec.default_prompt)
-        sensors = Sensors(
-            self,
-            config,
-            assembler,
-            on_prompt=self._use_prompt,
-            on_news=door.wake,
-            on_joints=None if actuation is None else actuation.on_joints,
-            on_interlock=None if actuation is None else actuation.on_interlock,
-        )
-        self._undo.append(('subscriptions', sensors.close))
-
     def _activate(self) -> None:
-        self._active = True
-        if self._door is not None:
-            self._tick = None
-            self._report(DoorState())
-            self._door.start()
-            if self._actuation is not None:
-                self._actuation.start()
-        else:
+        with self._starting:
+            self._refuse_if_leaving()
+            self._active = True
+            if self._robot is not None:
+                self._tick = None
+                self._report(DoorState())
+                self._robot.start()
+        if self._robot is None:
             self._status.show(Status('READY', SERVER_ONLY, facts=self._facts))
         _log.info('active%s', ', dry run' if self._dry_run else '')
 
     def _deactivate(self) -> None:
         self._active = False
-        self.halt()
-        if self._door is not None:
-            self._door.stop()
+        if self._robot is not None:
+            self._robot.stop()
         self._status.show(Status('INIT', 'inactive', facts=self._facts))
 
     def _clean_up(self) -> None:
@@ -306,37 +350,44 @@ class PolicyNode(LifecycleNode):
         text = 'finalized; start the process again' if self._finalized else 'unconfigured'
         self._status.show(Status('INIT', text, facts=self._facts))
 
+    def _recover(self) -> None:
+        self._active = False
+        self._take_down()
+        text = f'unconfigured after an error: {self._trouble}'
+        self._status.show(Status('INIT', text, DiagnosticStatus.ERROR, facts=self._facts))
+
+    def _refuse_if_leaving(self) -> None:
+        if self._leaving:
+            raise PolicyRosError('the node is stopping')
+
+    def _separate_services(self) -> None:
+        """Let every service answer while a transition, which may load a model, takes minutes."""
+        for service in self.services:
+            if service.srv_type is not ChangeState:
+                service.callback_group = MutuallyExclusiveCallbackGroup()
+                service.callback_group.add_entity(service)
+
     def _take_down(self) -> None:
         """Undo what configure built; one that fails does not keep the others up."""
         self._configured = False
-        while self._undo:
-            what, undo = self._undo.pop()
-            try:
-                undo()
-            except Exception:
-                _log.exception('%s could not be taken down', what)
+        self._built.run()
+        self._recorder = None
         self._facts = {'chunks': CHUNKS}
 
-    def _drop_door(self) -> None:
-        door, self._door = self._door, None
-        if door is not None:
-            door.stop()
+    @property
+    def _actuation(self) -> ActuationSide | None:
+        return None if self._robot is None else self._robot.actuation
 
-    def _drop_actuation(self) -> None:
-        actuation, self._actuation = self._actuation, None
-        if actuation is not None:
-            actuation.close()
-
-    def _use_prompt(self, prompt: str) -> None:
-        door = self._door
-        if door is not None:
-            door.set_prompt(prompt)
-            self._prompt.publish(prompt)
+    def _drop_robot(self) -> None:
+        robot, self._robot = self._robot, None
+        if robot is not None:
+            robot.close()
 
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        actuation, door = self._actuation, self._door
-        if actuation is not None and door is not None:
-            response.success, response.message = actuation.enable(request.data, door)
+        robot = self._robot
+        if robot is not None and robot.actuation is not None:
+            answer = robot.actuation.enable(request.data, robot.door)
+            response.success, response.message = answer
         elif request.data:
             response.success = False
             response.message = NO_OUTPUTS if self._configured else NOT_CONFIGURED
@@ -357,12 +408,12 @@ class PolicyNode(LifecycleNode):
         return response
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        door = self._door
-        if door is None:
+        robot = self._robot
+        if robot is None:
             response.success = False
             response.message = 'there is no robot session: unconfigured, or server only'
         else:
-            key = door.reset()
+            key = robot.door.reset()
             response.success = True
             response.message = f'buffers cleared, new session {key}'
             _log.info('%s', response.message)
@@ -400,11 +451,19 @@ class PolicyNode(LifecycleNode):
         """Turn what was noted into ``~/status``."""
         if not self._active:
             return
-        facts = self._facts
-        if self._actuation is not None:
-            facts = {**facts, **self._actuation.facts}
+        facts = {**self._facts, **self._listeners.facts}
+        side = self._actuation
+        if side is not None:
+            facts = {**facts, **side.facts}
+        robot = self._robot
         self._status.show(
-            robot_status(self._door_state, self._tick, dry_run=self._dry_run, facts=facts)
+            robot_status(
+                self._door_state,
+                self._tick,
+                dry_run=self._dry_run,
+                facts=facts,
+                supply=None if robot is None else robot.door.stats,
+            )
         )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Duration
@@ -24,6 +25,7 @@ from rclpy.qos import ReliabilityPolicy
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from openpi_policy_ros.configuration.execution import Output
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.buffers import NANOSECONDS
 from openpi_policy_ros.control.commands import (
@@ -33,6 +35,7 @@ from openpi_policy_ros.control.commands import (
     TrajectoryCommand,
 )
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.ros.own_topics import own_topics
 from openpi_policy_ros.ros.sensors import qos
 
 _log = logging.getLogger('openpi_policy_ros.ros.outputs')
@@ -43,10 +46,18 @@ FLUSH = 0.5
 MESSAGE_TYPES = {'trajectory': JointTrajectory, 'array': Float64MultiArray}
 
 
-def joint_trajectory(command: TrajectoryCommand) -> JointTrajectory:
-    """Return the message: positions only, and stamp zero, which means from its arrival on."""
+def joint_trajectory(
+    command: TrajectoryCommand, names: Sequence[str] | None = None
+) -> JointTrajectory:
+    """Return the message: positions only, and stamp zero, which means from its arrival on.
+
+    Args:
+        command: what the gates let through.
+        names: the controller's own names of the command's joints; None = the same.
+
+    """
     message = JointTrajectory()
-    message.joint_names = list(command.joints)
+    message.joint_names = list(command.joints if names is None else names)
     for row, time_ns in zip(command.rows, command.times_ns, strict=True):
         point = JointTrajectoryPoint()
         point.positions = array('d', row)
@@ -82,15 +93,16 @@ def gripper_action(output: str) -> Any:
             'outputs',
             [
                 f'outputs.{output}.type: gripper needs the package control_msgs, which cannot be '
-                f'imported ({error}); install it (apt install ros-$ROS_DISTRO-control-msgs), or '
-                'command the gripper by type: array or trajectory with gripper: true'
+                f'imported ({error}); install it (apt install ros-$ROS_DISTRO-control-msgs, then '
+                f'source ROS again), or leave {output} out of output_names, or command the gripper '
+                'by type: array or trajectory with gripper: true, where its driver takes one'
             ],
         ) from error
     return control_msgs.action.GripperCommand
 
 
 def output_problems(node: Node, robot: RobotConfig) -> list[str]:
-    """Return why outputs cannot be opened: a refused or shared topic, no control_msgs.
+    """Return why outputs cannot be opened: a refused, shared or own topic, no control_msgs.
 
     They are opened for a moment and send nothing, so that this is known before a policy warms up.
     """
@@ -146,8 +158,8 @@ class Outputs:
         robot: which outputs.
 
     Raises:
-        ConfigurationError: names that ROS refuses, one topic for two outputs, or control_msgs is
-            missing for a gripper; all of them.
+        ConfigurationError: names that ROS refuses, one topic for two outputs, one that the node
+            itself uses, or control_msgs is missing for a gripper; all of them.
 
     """
 
@@ -163,7 +175,7 @@ class Outputs:
                 if output.type == 'gripper':
                     self._add_gripper(name, output.topic)
                 else:
-                    self._add_publisher(name, output.type, output.topic)
+                    self._add_publisher(name, output)
             except ConfigurationError as error:
                 problems += error.problems
             except (RuntimeError, NameValidationException) as error:
@@ -203,12 +215,14 @@ class Outputs:
         self._grippers.clear()
         self._senders.clear()
 
-    def _add_publisher(self, name: str, kind: str, topic: str) -> None:
+    def _add_publisher(self, name: str, output: Output) -> None:
         publisher = self._node.create_publisher(
-            MESSAGE_TYPES[kind], topic, qos(1, ReliabilityPolicy.RELIABLE)
+            MESSAGE_TYPES[output.type], output.topic, qos(1, ReliabilityPolicy.RELIABLE)
         )
         self._publishers[name] = publisher
-        convert = joint_trajectory if kind == 'trajectory' else multi_array
+        convert: Callable[[Any], Any] = multi_array
+        if output.type == 'trajectory':
+            convert = partial(joint_trajectory, names=output.message_names)
         self._senders[name] = lambda command: publisher.publish(convert(command))
 
     def _add_gripper(self, name: str, topic: str) -> None:
@@ -225,12 +239,12 @@ class Outputs:
 def _shared_topics(node: Node, robot: RobotConfig) -> list[str]:
     """Return the outputs that share a topic, however it is written or remapped."""
     problems: list[str] = []
+    own = {_resolved(node, topic): what for topic, what in own_topics(robot).items()}
     owners: dict[str, str] = {}
     for name in robot.output_names:
         topic = robot.outputs[name].topic
-        try:
-            resolved = node.resolve_topic_name(topic)
-        except (RuntimeError, NameValidationException):
+        resolved = _resolved(node, topic)
+        if not resolved:
             # Told where it is opened.
             continue
         other = owners.setdefault(resolved, name)
@@ -240,4 +254,17 @@ def _shared_topics(node: Node, robot: RobotConfig) -> list[str]:
                 f'outputs.{other} ({robot.outputs[other].topic!r}): their commands would take '
                 'turns; give each controller its own'
             )
+        if resolved in own:
+            problems.append(
+                f'outputs.{name}.topic: {topic!r} is {resolved}, which this node itself uses for '
+                f'{own[resolved]}; name the topic of the controller'
+            )
     return problems
+
+
+def _resolved(node: Node, topic: str) -> str:
+    """Return the full name of a topic, '' where ROS refuses it."""
+    try:
+        return str(node.resolve_topic_name(topic))
+    except (RuntimeError, NameValidationException):
+        return ''

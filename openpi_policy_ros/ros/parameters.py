@@ -8,8 +8,10 @@ does not fit is declared as it is, and refused with all the others when the node
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -23,25 +25,47 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.ros.declarations import Declaration, Kind, declarations, free_form
-from openpi_policy_ros.ros.settings import NodeConfig, effective_parameters, validate_parameters
+from openpi_policy_ros.ros.declarations import (
+    Declaration,
+    Kind,
+    declarations,
+    free_form,
+    is_dynamic,
+)
+from openpi_policy_ros.ros.settings import (
+    NodeConfig,
+    changed_settings,
+    effective_parameters,
+    validate_parameters,
+)
 
 FOREIGN = ('use_sim_time', 'start_type_description_service')
 """Parameters that rclpy declares for itself."""
 
-DYNAMIC = ('seed',)
-"""Parameters that take effect at once; all others when the node is configured."""
+_log = logging.getLogger('openpi_policy_ros.ros.parameters')
 
 _INTEGER_LIMIT = 2**63 - 1
 
 
 class ParameterBook:
-    """The parameters of a node that has declared none of its own yet."""
+    """The parameters of a node that has declared none of its own yet.
 
-    def __init__(self, node: Node) -> None:
+    Args:
+        node: theirs.
+        apply: called after dynamic parameters were set while frozen, with the settings that hold
+            now and the names of those that were set.
+
+    """
+
+    def __init__(self, node: Node, apply: Callable[[NodeConfig, frozenset[str]], None]) -> None:
         self._node = node
-        self._frozen = False
+        self._apply = apply
+        # What holds from ``freeze`` to ``thaw``.
+        self._config: NodeConfig | None = None
+        self._effective: dict[str, Any] = {}
         self._declaring = False
+        # Nothing may be set while settings are put together.
+        self._lock = threading.RLock()
         # rclpy tells overrides that nobody declares, and empty ones, nowhere else.
         overrides = {
             name: _plain(parameter.value)
@@ -55,6 +79,10 @@ class ParameterBook:
         }
         self._declared: dict[str, Any] = {}
         node.add_on_set_parameters_callback(self._on_set)
+        # Humble has none; there ours is the last of those that may still refuse.
+        self._told_after = getattr(node, 'add_post_set_parameters_callback', None) is not None
+        if self._told_after:
+            node.add_post_set_parameters_callback(self._after_set)
         self._declare()
 
     @property
@@ -69,20 +97,26 @@ class ParameterBook:
             ConfigurationError: every problem, in one message; parameters then stay open.
 
         """
-        self._note_changes()
-        config = validate_parameters(self._explicit)
-        self._declare()
-        self._frozen = True
-        return config
+        with self._lock:
+            self._note_changes()
+            config = validate_parameters(self._explicit)
+            self._declare()
+            self._config = config
+            return config
 
     def thaw(self) -> None:
         """Accept changes again; they take effect with the next ``freeze``."""
-        self._frozen = False
+        self._config = None
+
+    @property
+    def config(self) -> NodeConfig | None:
+        """Return the settings as they hold now; None while open to changes."""
+        return self._config
 
     def seed(self) -> int | None:
         """Return the current seed, None = none."""
-        value = self._node.get_parameter('seed').value
-        return None if value < 0 else int(value)
+        config = self._config
+        return None if config is None or config.seed < 0 else config.seed
 
     def _note_changes(self) -> None:
         """Take what was set since the last declaration for the user's own wish."""
@@ -104,6 +138,7 @@ class ParameterBook:
         except ConfigurationError:
             # Told when the node is configured; what the user set is declared meanwhile.
             wanted = dict(self._explicit)
+        self._effective = wanted
         known = _known(wanted)
         self._declaring = True
         try:
@@ -137,15 +172,40 @@ class ParameterBook:
         self._declared[one.name] = value
 
     def _on_set(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
-        if self._frozen and not self._declaring:
-            late = [p.name for p in parameters if p.name not in (*FOREIGN, *DYNAMIC)]
-            if late:
-                return SetParametersResult(
-                    successful=False,
-                    reason=f'{", ".join(late)}: takes effect when the node is configured; run '
-                    'deactivate and cleanup first, or restart the node with it',
-                )
+        with self._lock:
+            return self._judge(parameters)
+
+    def _judge(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
+        if self._declaring or self._config is None:
+            # Told when the node is configured, with all others.
+            return SetParametersResult(successful=True)
+        late = [p.name for p in parameters if p.name not in FOREIGN and not is_dynamic(p.name)]
+        if late:
+            return SetParametersResult(
+                successful=False,
+                reason=f'{", ".join(late)}: takes effect when the node is configured; run '
+                'deactivate and cleanup first, or restart the node with it',
+            )
+        try:
+            changed_settings(self._effective, _own(parameters))
+        except ConfigurationError as error:
+            return SetParametersResult(successful=False, reason='; '.join(error.problems))
+        if not self._told_after:
+            self._after_set(parameters)
         return SetParametersResult(successful=True)
+
+    def _after_set(self, parameters: list[Parameter[Any]]) -> None:
+        changes = _own(parameters)
+        if self._declaring or self._config is None or not changes:
+            return
+        with self._lock:
+            config = changed_settings(self._effective, changes)
+            self._effective = {**self._effective, **changes}
+            self._config = config
+            for name, value in changes.items():
+                _log.info('%s is %r from now on', name, value)
+            # Inside, so that what was set last is also used last.
+            self._apply(config, frozenset(changes))
 
 
 def _descriptor(one: Declaration, static: bool) -> ParameterDescriptor:
@@ -153,7 +213,7 @@ def _descriptor(one: Declaration, static: bool) -> ParameterDescriptor:
     descriptor = ParameterDescriptor(
         description=one.description,
         additional_constraints='; '.join(
-            [*constraints, one.constraints] if one.constraints else constraints
+            [*constraints, *filter(None, [one.constraints]), one.takes_effect]
         ),
         dynamic_typing=not static,
     )
@@ -185,6 +245,11 @@ def _matches(kind: Kind, value: Any) -> bool:
     if kind is Kind.ANY or value is None:
         return False
     return Parameter.Type.from_parameter_value(value) == Parameter.Type[kind.name]
+
+
+def _own(parameters: list[Parameter[Any]]) -> dict[str, Any]:
+    """Return what was set, but for what belongs to rclpy."""
+    return {p.name: _plain(p.value) for p in parameters if p.name not in FOREIGN}
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from builtin_interfaces.msg import Duration, Time
@@ -47,15 +47,11 @@ def trajectory_message(trajectory: JointTrajectoryRows, t_obs_ns: int) -> JointT
 
 
 def array_message(chunk: LabelledRows) -> Float64MultiArray:
-    """Return every number of the chunk, row by row.
-
-    The first dimension is labelled ``step``, the second ``dimension: <label>,<label>,…``.
-    """
-    steps, width = chunk.rows.shape
+    """Return every number of the chunk, row by row; dimensions as ``LabelledRows`` has them."""
     message = Float64MultiArray()
     message.layout.dim = [
-        MultiArrayDimension(label='step', size=steps, stride=steps * width),
-        MultiArrayDimension(label='dimension: ' + ','.join(chunk.labels), size=width, stride=width),
+        MultiArrayDimension(label=label, size=size, stride=stride)
+        for label, size, stride in chunk.dimensions
     ]
     message.data = array('d', chunk.rows.tobytes())
     return message
@@ -123,15 +119,31 @@ class Status:
     facts: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def text(self) -> str:
+        """Return the state, and why."""
+        return f'{self.state}: {self.reason}' if self.reason else self.state
+
+    def values(self) -> dict[str, str]:
+        """Return every key and value."""
+        return {'state': self.state, 'reason': self.reason, **self.facts, **self.numbers}
+
 
 class StatusPublisher:
-    """``~/status``: published when something changes; numbers are refreshed once a second."""
+    """``~/status``: published when something changes; numbers are refreshed once a second.
 
-    def __init__(self, node: Node) -> None:
+    Args:
+        node: whose status it is.
+        heard: called with every status that was published.
+
+    """
+
+    def __init__(self, node: Node, heard: Callable[[Status], None]) -> None:
         self._name = f'{node.get_fully_qualified_name()}: status'
         self._publisher = node.create_publisher(
             DiagnosticStatus, '~/status', qos(1, ReliabilityPolicy.RELIABLE, latched=True)
         )
+        self._heard = heard
         self._lock = threading.Lock()
         self._last: Status | None = None
         self._published = 0.0
@@ -154,6 +166,12 @@ class StatusPublisher:
                     return
             self._last, self._published = status, now
             self._publisher.publish(self._message(status))
+        self._heard(status)
+
+    def newest(self) -> DiagnosticStatus | None:
+        """Return what was published last; None = nothing yet. Any thread."""
+        with self._lock:
+            return None if self._last is None else self._message(self._last)
 
     def flush(self) -> None:
         """Wait until subscribers have the last status, so that leaving does not take it back."""
@@ -166,15 +184,9 @@ class StatusPublisher:
             _log.warning('~/status: a subscriber has not acknowledged the last one')
 
     def _message(self, status: Status) -> DiagnosticStatus:
-        values = {
-            'state': status.state,
-            'reason': status.reason,
-            **status.facts,
-            **status.numbers,
-        }
         return DiagnosticStatus(
             level=status.level,
             name=self._name,
-            message=f'{status.state}: {status.reason}' if status.reason else status.state,
-            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+            message=status.text,
+            values=[KeyValue(key=key, value=value) for key, value in status.values().items()],
         )

@@ -10,14 +10,19 @@ from dataclasses import asdict
 
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from openpi_policy_ros.control.controller import Tick
+from openpi_policy_ros.control.controller import PAUSE, Tick
 from openpi_policy_ros.control.machine import ACTIVE, State
-from openpi_policy_ros.ros.door import DoorState
+from openpi_policy_ros.ros.door import DoorState, DoorStats
 from openpi_policy_ros.ros.publishers import Status
 
 
 def robot_status(
-    door: DoorState, tick: Tick | None, *, dry_run: bool, facts: Mapping[str, str]
+    door: DoorState,
+    tick: Tick | None,
+    *,
+    dry_run: bool,
+    facts: Mapping[str, str],
+    supply: DoorStats | None = None,
 ) -> Status:
     """Return the status of an active node.
 
@@ -29,20 +34,32 @@ def robot_status(
         tick: the newest of the outputs; None = the robot has none, or has not ticked yet.
         dry_run: the node's parameter.
         facts: further keys and values.
+        supply: how fast chunks come; None = not told.
 
     """
     level = DiagnosticStatus.OK
     if door.reasons:
         level = DiagnosticStatus.ERROR if door.failing else DiagnosticStatus.WARN
-    numbers = {} if tick is None else {k: str(v) for k, v in asdict(tick.counters).items()}
+    numbers = _supply(supply)
+    if tick is not None:
+        counters = {name: str(count) for name, count in asdict(tick.counters).items()}
+        # The node's facts say under ``chunks`` what the chunks on its topics are.
+        numbers |= {'chunks_taken': counters.pop('chunks'), **counters}
     if tick is None or tick.state not in {*ACTIVE, State.HOLD}:
         state = 'DRY_RUN' if dry_run else 'READY'
         return Status(state, door.text, level, door.signature, facts, numbers)
     reason = '; '.join(text for text in (tick.reason, door.text) if text)
     if tick.state is State.HOLD:
         level = DiagnosticStatus.ERROR
-    elif tick.state is State.WAIT:
+    elif tick.state is State.WAIT and tick.reason != PAUSE:
         level = max(level, DiagnosticStatus.WARN)
     # Reasons of gates hold ages, which change with every tick.
     signature = (re.sub(r'\d+', '', tick.reason), door.signature)
     return Status(tick.state.value, reason, level, signature, facts, numbers)
+
+
+def _supply(stats: DoorStats | None) -> dict[str, str]:
+    if stats is None:
+        return {}
+    latency = '' if stats.latency is None else f'{1e3 * stats.latency:.1f}'
+    return {'latency_p95_ms': latency, 'short_supply': str(stats.short_supply)}

@@ -25,6 +25,7 @@ from std_msgs.msg import Bool, String
 
 from openpi_policy_ros.configuration.robot import Camera, RobotConfig
 from openpi_policy_ros.control.delivery import incompatible_qos
+from openpi_policy_ros.control.joints import put_prefix
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.ros.watch import CameraWatch
@@ -36,7 +37,6 @@ except ImportError:  # Humble
 
 _log = logging.getLogger('openpi_policy_ros.ros.sensors')
 
-JOINT_STATES = 'joint_states'
 PROMPT = 'prompt'
 INTERLOCK = 'interlock'
 RELIABILITY = {
@@ -65,6 +65,7 @@ class Sensors:
         on_prompt: called with every text on the prompt topic.
         on_news: called after every message of a sensor.
         on_joints: called with the usable positions of every message of joints.
+        on_joint_state: called with every message of joints.
         on_interlock: called with every message of the interlock, where the robot has one.
 
     """
@@ -78,24 +79,27 @@ class Sensors:
         on_prompt: Callable[[str], None],
         on_news: Callable[[], None],
         on_joints: Callable[[Mapping[str, float]], None] | None = None,
+        on_joint_state: Callable[[JointState], None] | None = None,
         on_interlock: Callable[[bool], None] | None = None,
     ) -> None:
         self._node = node
         self._assembler = assembler
         self._on_news = on_news
         self._on_joints = on_joints
+        self._on_joint_state = on_joint_state
         self._subscriptions: list[Subscription] = []
         self._watch = CameraWatch(node, robot, assembler)
         for name in robot.camera_names:
             self._subscribe_camera(name, robot.cameras[name])
         if robot.joints.names:
-            self._subscribe(
-                JOINT_STATES,
-                JointState,
-                JOINT_STATES,
-                qos(10, ReliabilityPolicy.BEST_EFFORT),
-                self._take_joints,
-            )
+            for topic, prefix in robot.joints.topics():
+                self._subscribe(
+                    f'joint states {prefix}'.rstrip(),
+                    JointState,
+                    topic,
+                    qos(10, ReliabilityPolicy.BEST_EFFORT),
+                    partial(self._take_joints, prefix),
+                )
         self._subscribe(
             PROMPT,
             String,
@@ -112,6 +116,10 @@ class Sensors:
                 qos(1, ReliabilityPolicy.RELIABLE),
                 lambda message: on_interlock(message.data),
             )
+
+    def lost(self, camera: str) -> int:
+        """Return how many images the middleware knows were lost so far."""
+        return self._watch.lost(camera)
 
     def close(self) -> None:
         """Unsubscribe from everything."""
@@ -183,11 +191,14 @@ class Sensors:
         self._assembler.add_image(name, message)
         self._on_news()
 
-    def _take_joints(self, message: Any) -> None:
+    def _take_joints(self, prefix: str, message: Any) -> None:
+        put_prefix(message, prefix)
         positions = self._assembler.add_joints(message)
         if self._on_joints is not None and positions:
             self._on_joints(positions)
         self._on_news()
+        if self._on_joint_state is not None:
+            self._on_joint_state(message)
 
     def _incompatible(self, who: str, camera: str, topic: str, event: Any) -> None:
         policy = qos_policy_name_from_kind(event.last_policy_kind)

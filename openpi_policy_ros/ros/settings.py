@@ -18,6 +18,8 @@ from openpi_policy_ros.configuration.robot import RobotConfig, read_robot_parame
 from openpi_policy_ros.configuration.schema import flatten, unflatten, validate
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.policies.loading import needs_model
+from openpi_policy_ros.recording.ready import record_problems
 from openpi_policy_ros.server import Exposure
 
 SOURCE = 'parameters of openpi_policy'
@@ -28,8 +30,8 @@ class NodeConfig(RobotConfig, ServerConfig):
 
     model: str = Field(
         default='',
-        validate_default=True,
-        description='Checkpoint: a directory, or a hub id. Required.',
+        description='Checkpoint: a directory, or a hub id. Required, unless the policy has no '
+        'model (rehearsal).',
     )
     policy: str = Field(
         default='',
@@ -58,6 +60,11 @@ class NodeConfig(RobotConfig, ServerConfig):
         ge=-1,
         description="Seed of every inference of the robot's own door; -1 = a new one each time.",
     )
+    record: str = Field(
+        default='',
+        description='Folder to record every session into, as rosbag2 (MCAP); empty = nothing is '
+        "recorded. Needs pip install 'openpi_policy_ros[record]'.",
+    )
     autostart: bool = Field(
         default=True,
         description='Configure and activate at start; false = wait for a lifecycle manager.',
@@ -74,6 +81,7 @@ class NodeConfig(RobotConfig, ServerConfig):
         'api_key_file',
         'tls_certificate',
         'tls_key',
+        'record',
         mode='before',
     )
     @classmethod
@@ -84,15 +92,6 @@ class NodeConfig(RobotConfig, ServerConfig):
                 f'a {type(value).__name__}: \'"{value}"\''
             )
         return value
-
-    @field_validator('model')
-    @classmethod
-    def _needed(cls, model: str) -> str:
-        if not model:
-            raise ValueError(
-                'required: a checkpoint directory or a hub id, e.g. model:=/data/pi0_droid'
-            )
-        return model
 
     @property
     def has_robot_door(self) -> bool:
@@ -166,7 +165,11 @@ def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
             load_policy_file(policy)
         except ConfigurationError as error:
             problems += [f'policy: {error.source}: {problem}' for problem in error.problems]
+    problems += _model_problems(parameters)
     problems += _server_file_problems(parameters)
+    record = parameters.get('record', '')
+    if isinstance(record, str) and record:
+        problems += [f'record: {problem}' for problem in record_problems(record)]
     try:
         config = validate(NodeConfig, unflatten(parameters), SOURCE)
     except ConfigurationError as error:
@@ -175,6 +178,34 @@ def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
     if problems:
         raise ConfigurationError(SOURCE, problems)
     return config
+
+
+def _model_problems(parameters: Mapping[str, Any]) -> list[str]:
+    """Return that a model is missing, where the policy needs one."""
+    policy = parameters.get('policy', '')
+    if parameters.get('model', '') != '':
+        return []
+    try:
+        needed = not isinstance(policy, str) or needs_model(policy)
+    except ConfigurationError:
+        # Told already.
+        needed = True
+    wanted = 'required: a checkpoint directory or a hub id, e.g. model:=/data/pi0_droid'
+    return [f'model: {wanted}'] if needed else []
+
+
+def changed_settings(effective: Mapping[str, Any], changes: Mapping[str, Any]) -> NodeConfig:
+    """Return the settings of a configured node after a few of them were changed.
+
+    Args:
+        effective: dotted name → value, all that hold; no file is read again.
+        changes: likewise, of those that change; None = the default.
+
+    Raises:
+        ConfigurationError: every problem.
+
+    """
+    return validate(NodeConfig, unflatten(_without_none({**effective, **changes})), SOURCE)
 
 
 def _server_file_problems(parameters: Mapping[str, Any]) -> list[str]:

@@ -73,6 +73,10 @@ class CameraWatch:
         """Count what the middleware tells was lost (``QoSMessageLostInfo``)."""
         self._deliveries[camera].missed(event.total_count_change)
 
+    def lost(self, camera: str) -> int:
+        """Return how many images the middleware knows were lost so far."""
+        return self._deliveries[camera].lost
+
     def _look(self) -> None:
         # An exception in a callback would end the executor's turn, and be told as another's.
         try:

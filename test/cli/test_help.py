@@ -14,7 +14,7 @@ import pytest
 from openpi_policy_ros import __version__, cli
 from openpi_policy_ros.configuration.server import ServerConfig
 
-COMMANDS = ([], ['serve'], ['client'], ['inspect'], ['check'], ['make-checkpoint'])
+COMMANDS = ([], ['serve'], ['client'], ['robot'], ['inspect'], ['check'], ['make-checkpoint'])
 
 
 def help_of(capsys: pytest.CaptureFixture[str], command: list[str]) -> str:
@@ -62,10 +62,11 @@ def test_without_a_command_the_help_is_shown(capsys):
 
 
 def test_an_unknown_command_or_option_is_refused(capsys):
-    for arguments in (['sevre'], ['serve', '--model', 'm', '--prot', '8'], ['serve']):
+    for arguments in (['sevre'], ['serve', '--model', 'm', '--prot', '8'], ['robot', 'push']):
         with pytest.raises(SystemExit) as ended:
             cli.main(arguments)
         assert ended.value.code == 2
+    assert cli.main(['serve']) == 2
     assert '--model' in capsys.readouterr().err
 
 

@@ -243,6 +243,28 @@ def test_keys_and_tls_are_read_from_files_and_the_environment(openpi_policy, tmp
     assert not any('key-0123456789abcdef' in line for line in command.log)
 
 
+def test_a_policy_without_a_model_is_served_without_one(openpi_policy):
+    numpy = pytest.importorskip('numpy')
+    command = openpi_policy('serve', '--policy', 'rehearsal', '--robot', 'so101', '--port', '0')
+    with connect(command.listening() + OPENPI, compression=None) as client:
+        handshake = msgpack_numpy.unpackb(client.recv(timeout=20))
+        state = numpy.arange(6, dtype=numpy.float32)
+        client.send(msgpack_numpy.packb({'observation.state': state, 'prompt': 'go'}))
+        chunk = msgpack_numpy.unpackb(client.recv(timeout=LONGEST))
+    assert chunk.shape == (handshake['action_horizon'], handshake['action_dim']) == (50, 6)
+    # Degrees: it begins where the client's robot is.
+    assert numpy.abs(chunk[0] - state).max() < 1.0
+    command.signal(signal.SIGTERM)
+    assert command.wait() == 0
+
+
+@pytest.mark.parametrize('policy', [[], ['--policy', 'pi0']])
+def test_a_policy_with_a_model_is_not_served_without_one(openpi_policy, policy):
+    command = openpi_policy('serve', *policy, '--port', '0')
+    assert command.wait() == 2
+    command.wait_log('--model: required, a checkpoint or a hub id')
+
+
 def test_a_made_checkpoint_is_served(openpi_policy, tmp_path):
     numpy = pytest.importorskip('numpy')
     target = tmp_path / 'pi0'

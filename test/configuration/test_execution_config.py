@@ -139,6 +139,25 @@ def test_a_gripper_that_makes_no_sense_is_refused(change: dict[str, Any], named:
     assert named in refusal(Output, {**GRIPPER, **change})
 
 
+@pytest.mark.parametrize(
+    ('change', 'named'),
+    [
+        ({'type': 'array'}, 'controller_names: no effect, as type array carries no names'),
+        ({'controller_names': ['x']}, 'controller_names has 1 entries for 2 joints'),
+        ({'controller_names': ['x', 'x']}, "must be different names, found ['x', 'x']"),
+        ({'controller_names': ['x', '']}, "must be different names, found ['x', '']"),
+        ({'controller_names': ['a', 'b']}, 'controller_names: no effect, as joints says the same'),
+    ],
+)
+def test_names_of_a_controller_that_have_no_effect_are_refused(
+    change: dict[str, Any], named: str
+) -> None:
+    good = {**ARM, 'controller_names': ['x', 'y']}
+    assert validate(Output, good, 'robot.yaml').message_names == ['x', 'y']
+    assert validate(Output, ARM, 'robot.yaml').message_names == ['a', 'b']
+    assert named in refusal(Output, {**good, **change})
+
+
 def test_fingers_of_one_gripper_may_share_a_column() -> None:
     values = {**ARM, 'type': 'array', 'gripper': True, 'action_indices': [7, 7]}
     assert validate(Output, values, 'robot.yaml').is_gripper

@@ -172,6 +172,43 @@ def test_joint_lists_that_do_not_fit_are_refused(change, named):
         validate(Joints, {**good, **change}, 'robot.yaml')
 
 
+TWO_ARMS = {'names': ['left/waist', 'right/waist'], 'keys': ['state']}
+
+
+def test_joint_states_come_from_topics_with_a_prefix_each():
+    entries = ['follower_left/joint_states -> left/', '/right/joints->right/']
+    joints = validate(Joints, {**TWO_ARMS, 'sources': entries}, 'robot.yaml')
+    assert joints.topics() == [
+        ('follower_left/joint_states', 'left/'),
+        ('/right/joints', 'right/'),
+    ]
+    assert validate(Joints, TWO_ARMS, 'robot.yaml').topics() == [('joint_states', '')]
+    both = validate(Joints, {**TWO_ARMS, 'sources': ['arm/joints', 'hand/joints']}, 'robot.yaml')
+    assert both.topics() == [('arm/joints', ''), ('hand/joints', '')]
+
+
+@pytest.mark.parametrize(
+    ('sources', 'named'),
+    [
+        (['a -> left/', 'b ->'], '\'b ->\' must read "<topic> -> <prefix>"'),
+        (['-> left/'], "'-> left/' must read"),
+        ([''], "'' must read"),
+        (['a -> b -> c'], "'a -> b -> c' must read"),
+        (['a -> le ft/'], "'a -> le ft/' must read"),
+        (['a b -> left/'], "'a b' is no topic name"),
+        (['a -> left/', 'a -> right/'], "topics named twice: ['a']"),
+        (['a -> left/', 'b -> rihgt/'], "no joint of names begins as ['b -> rihgt/'] say"),
+        (['a -> left/'], "['right/waist'] can come from none of ['a -> left/']"),
+    ],
+)
+def test_sources_of_joint_states_that_cannot_be_meant_are_refused_by_name(sources, named):
+    assert named in refusal(Joints, {**TWO_ARMS, 'sources': sources})
+
+
+def test_sources_without_joints_are_refused():
+    assert 'sources: no effect without names' in refusal(Joints, {'sources': ['a']})
+
+
 def camera(key: str) -> dict[str, str]:
     return {'topic': f'{key}/image_raw', 'key': key}
 

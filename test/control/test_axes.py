@@ -162,7 +162,14 @@ def test_outputs_that_do_not_fit_the_policy_are_named(
 
 
 def test_a_policy_that_supports_it_may_run_in_real_time_chunks() -> None:
-    assert axes_problems(robot({'mode': 'rtc'}), spec(supports_rtc=True)) == []
+    assert axes_problems(robot({'mode': 'rtc'}, left=LEFT), spec(supports_rtc=True)) == []
+
+
+@pytest.mark.parametrize('execution', [{'mode': 'rtc'}, {'open_loop_steps': 11}])
+def test_how_chunks_would_be_played_is_no_matter_where_nothing_is_driven(
+    execution: dict[str, Any],
+) -> None:
+    assert axes_problems(robot(execution), spec()) == []
 
 
 def test_a_gripper_in_a_trajectory_goes_with_a_policy_of_velocities() -> None:

@@ -375,3 +375,21 @@ def test_the_step_between_chunks_is_faded_from_where_the_commands_are(
         rig.tick()
         seen.append(commanded())
     assert np.abs(np.array(seen) - there).max() < 0.03
+
+
+def test_ticks_that_command_an_action_are_counted_and_so_are_holds_of_the_watchdog() -> None:
+    rig = Rig()
+    rig.run(ticks=5)
+    driven = rig.controller.driven
+    assert driven > 0
+    rig.ticks(3)
+    assert rig.controller.driven == driven + 3
+    rig.controller.hold('~/hold was called')
+    tick = rig.tick()
+    assert (tick.counters.holds, tick.counters.watchdog) == (1, 0)
+    assert rig.controller.driven == driven + 3
+    rig.enable()
+    rig.run(ticks=2)
+    tick = rig.tick(10 * PERIOD_NS)
+    assert tick.reason.startswith('S9')
+    assert (tick.counters.holds, tick.counters.watchdog) == (2, 1)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openpi_policy_ros.configuration.robot import Joints, load_robot
-from openpi_policy_ros.control.joints import JointMap, read_joint_state
+from openpi_policy_ros.control.joints import JointMap, put_prefix, read_joint_state
 from openpi_policy_ros.errors import InvalidObservation
 
 ANGLES = st.floats(-3.2, 3.2)
@@ -143,3 +143,16 @@ def test_a_joint_named_twice_in_one_message_is_refused() -> None:
     with pytest.raises(InvalidObservation, match="'a' comes twice"):
         read_joint_state(sent, frozenset('ab'))
     assert read_joint_state(sent, frozenset('b')) == ({'b': 2.0}, {})
+
+
+def test_a_prefix_tells_arms_with_equal_names_apart_before_the_joints_are_read() -> None:
+    wanted = frozenset(('left/waist', 'right/waist'))
+    found = {}
+    for prefix, position in (('left/', 1.0), ('right/', 2.0)):
+        sent = SimpleNamespace(name=['waist', 'elbow'], position=[position, 9.0])
+        put_prefix(sent, prefix)
+        found |= read_joint_state(sent, wanted)[0]
+    assert found == {'left/waist': 1.0, 'right/waist': 2.0}
+    bare = SimpleNamespace(name=['waist'], position=[1.0])
+    put_prefix(bare, '')
+    assert bare.name == ['waist']

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell every command that a robot must never get, from a record of what it got and when.
 
-Nothing of the package is used, so that nobody marks their own work. Each command is compared with
-where the controller's own model stands at that moment. All times are nanoseconds of the system
-clock: of sending where the middleware tells it, so that a slow receiver blames nobody.
+Of the package only the model of a controller is used, so that nobody marks their own work. Each
+command is compared with where that model stands at that moment. All times are nanoseconds of the
+system clock: of sending where the middleware tells it, so that a slow receiver blames nobody.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from controller_model import Trajectory, TrajectoryController
+
+from openpi_policy_ros.fake_robot.trajectory_controller import Trajectory, TrajectoryController
 
 NANOSECONDS = 1_000_000_000
 MOVING = ('ENABLED', 'WAIT')

@@ -28,9 +28,7 @@ from arm import (
     TOPICS,
     judged_outputs,
 )
-from controller_model import Trajectory, TrajectoryController
 from diagnostic_msgs.msg import DiagnosticStatus
-from forward_model import ForwardController
 from judge import NANOSECONDS, Judge, Record, told
 from node_process import (
     BEST_EFFORT,
@@ -46,6 +44,10 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Bool, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
+
+from openpi_policy_ros.fake_robot.forward_controller import ForwardController
+from openpi_policy_ros.fake_robot.node import read_trajectory
+from openpi_policy_ros.fake_robot.trajectory_controller import TrajectoryController
 
 PERIOD = 0.01
 """Of the joints, s."""
@@ -124,10 +126,10 @@ class FakeRobot:
 
     """
 
-    def __init__(self, domain: int, *, simulated: float | None = None) -> None:
+    def __init__(self, domain: int, *, simulated: float | None = None, namespace: str = '') -> None:
         self.faults = Faults()
         self.simulated = simulated
-        self.peer = Peer(domain)
+        self.peer = Peer(domain, namespace)
         self._lock = threading.Lock()
         self._models: dict[str, TrajectoryController | ForwardController] = {
             name: (TrajectoryController if name == 'arm' else ForwardController)(
@@ -291,7 +293,7 @@ class FakeRobot:
 
     def _hears(self, output: str) -> Callable[[Any, Any], None]:
         def heard(message: Any, info: Any) -> None:
-            value = _trajectory(message) if output == 'arm' else tuple(message.data)
+            value = read_trajectory(message) if output == 'arm' else tuple(message.data)
             sent = _sent_ns(info)
             with self._lock:
                 self._models[output].take(value, sent)
@@ -365,17 +367,3 @@ class FakeRobot:
 def _sent_ns(info: Any) -> int:
     """Return when a message was sent; its arrival where the middleware does not tell."""
     return int(info['source_timestamp']) or time.time_ns()
-
-
-def _trajectory(message: JointTrajectory) -> Trajectory:
-    points, stamp = message.points, message.header.stamp
-    others = ('velocities', 'accelerations', 'effort')
-    return Trajectory(
-        joints=tuple(message.joint_names),
-        times_ns=tuple(
-            one.time_from_start.sec * NANOSECONDS + one.time_from_start.nanosec for one in points
-        ),
-        rows=tuple(tuple(one.positions) for one in points),
-        stamp_ns=stamp.sec * NANOSECONDS + stamp.nanosec,
-        extras=tuple(name for name in others if any(len(getattr(one, name)) for one in points)),
-    )

@@ -31,10 +31,18 @@ class Scene:
 
     """
 
-    def __init__(self, scratch: Path, *, simulated: float | None = None) -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        *,
+        simulated: float | None = None,
+        domain: int | None = None,
+        namespace: str = '',
+    ) -> None:
         self._scratch = scratch
-        self._domain = new_domain()
-        self.robot = FakeRobot(self._domain, simulated=simulated)
+        self._domain = new_domain() if domain is None else domain
+        self._arguments = ['-r', f'__ns:=/{namespace}'] if namespace else []
+        self.robot = FakeRobot(self._domain, simulated=simulated, namespace=namespace)
         self.node: NodeProcess
         self._policy, self._path = install_policy(scratch, 'steered', HERE)
         self._starts = 0
@@ -62,6 +70,7 @@ class Scene:
                 'use_sim_time': self.robot.simulated is not None,
                 **(parameters or {}),
             },
+            *self._arguments,
             python_path=self._path,
             robot=robot_file(**sections),
         )

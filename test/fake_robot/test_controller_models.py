@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from controller_model import Trajectory, TrajectoryController
-from forward_model import ForwardController
+
+from openpi_policy_ros.fake_robot.forward_controller import ForwardController
+from openpi_policy_ros.fake_robot.trajectory_controller import Trajectory, TrajectoryController
 
 MS = 1_000_000
 NOW = 1_000 * MS

@@ -13,9 +13,10 @@ import pytest
 pytest.importorskip('rclpy')
 
 from arm import MAX_LOOKAHEAD, OWNED
-from controller_model import Trajectory
 from judge import NANOSECONDS
 from scene import QUIET, Scene, scene
+
+from openpi_policy_ros.fake_robot.trajectory_controller import Trajectory
 
 pytestmark = pytest.mark.ros
 

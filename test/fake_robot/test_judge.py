@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from controller_model import Trajectory
 from judge import Judge, Judged, Record
+
+from openpi_policy_ros.fake_robot.trajectory_controller import Trajectory
 
 MS = 1_000_000
 PERIOD = 20 * MS

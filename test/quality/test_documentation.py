@@ -21,7 +21,9 @@ from openpi_policy_ros.configuration.robot import RobotConfig, load_robot
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.policies.pi0.options import Pi0Options, read_options
+from openpi_policy_ros.policies.rehearsal.options import RehearsalOptions
 from openpi_policy_ros.ros.launch_arguments import ARGUMENTS
+from openpi_policy_ros.ros.launch_robots import FAKE_ARGUMENTS, TWO_ARGUMENTS
 from openpi_policy_ros.ros.settings import NodeConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +142,13 @@ def table(section: type[Section]) -> str:
 
 
 @pytest.mark.parametrize(
-    ('name', 'section'), [('robot', RobotConfig), ('pi0', Pi0Options), ('server', ServerConfig)]
+    ('name', 'section'),
+    [
+        ('robot', RobotConfig),
+        ('pi0', Pi0Options),
+        ('rehearsal', RehearsalOptions),
+        ('server', ServerConfig),
+    ],
 )
 def test_the_configuration_page_lists_every_key(name, section):
     page = (ROOT / 'docs' / 'configuration.md').read_text(encoding='utf-8')
@@ -158,12 +166,14 @@ def test_a_shipped_configuration_file_loads(path):
 
 def test_a_launch_command_uses_arguments_that_the_launch_file_declares():
     launched = [words for words in options_of('ros2') if words[1] == 'launch']
-    assert launched
+    declared = {'serve': ARGUMENTS, 'fake_robot': FAKE_ARGUMENTS, 'two_robots': TWO_ARGUMENTS}
+    assert {words[3].partition('.')[0] for words in launched} == set(declared)
     for words in launched:
         assert words[2] == 'openpi_policy_ros'
-        assert words[3] == 'serve.launch.py'
+        name, _, rest = words[3].partition('.')
+        assert rest == 'launch.py'
         given = {word.partition(':=')[0] for word in words[4:] if ':=' in word}
-        assert given <= {argument.name for argument in ARGUMENTS}
+        assert given <= {argument.name for argument in declared[name]}
 
 
 def names_after(start: str) -> set[str]:

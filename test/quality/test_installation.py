@@ -27,6 +27,10 @@ sys.meta_path.insert(0, NoRos())
 """
 
 
+def files_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob('*') if path.is_file()}
+
+
 @pytest.fixture
 def venv_without_ros(tmp_path: Path) -> Path:
     """Return a fresh environment that sees this one's packages, but neither ROS nor ours."""
@@ -63,7 +67,13 @@ def test_pip_installs_and_the_server_needs_no_ros(
     assert str(venv_without_ros) in ask(f'import {NAME}; print({NAME}.__file__)')
     config = Path(ask(f'from {NAME}.configuration import files; print(files.config_directory())'))
     assert config.is_relative_to(venv_without_ros)
-    assert {'pi0.yaml', 'droid.yaml', 'fastdds_profile.xml'} <= {p.name for p in config.iterdir()}
+    assert {
+        'pi0.yaml',
+        'droid.yaml',
+        'fastdds_profile.xml',
+        'rviz/openpi_policy.rviz',
+        'foxglove/openpi_policy.json',
+    } <= files_below(config)
     assert 'pi0' in ask(f'from {NAME}.policies import registry; print(registry.names())')
     assert ask(f'import {NAME}.cli, sys; print("rclpy" in sys.modules)') == 'False'
     said = run(
@@ -99,7 +109,7 @@ def test_colcon_installs_where_ros2_run_and_launch_look(
     assert (share / 'ament_index' / 'resource_index' / 'packages' / NAME).is_file()
     for name in ('package.xml', 'launch/serve.launch.py', 'config/pi0.yaml', 'config/droid.yaml'):
         assert (share / NAME / name).is_file()
-    shipped = {path.name for path in (source_copy / 'config').iterdir()}
-    assert {path.name for path in (share / NAME / 'config').iterdir()} == shipped
+    shipped = files_below(source_copy / 'config')
+    assert files_below(share / NAME / 'config') == shipped
     (packages,) = prefix.glob('lib/python*/site-packages')
-    assert {path.name for path in (packages / NAME / 'config').iterdir()} >= shipped
+    assert files_below(packages / NAME / 'config') >= shipped

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import runpy
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -78,7 +80,11 @@ def imported_packages(folder: Path) -> set[str]:
 
 
 def test_everything_imported_is_declared(root, manifest, setup_arguments):
-    required = {re.split(r'[<>=!~;\[ ]', text)[0] for text in setup_arguments['install_requires']}
+    extras = setup_arguments['extras_require'].values()
+    required = {
+        re.split(r'[<>=!~;\[ ]', text)[0]
+        for text in itertools.chain(setup_arguments['install_requires'], *extras)
+    }
     ros = {depend.name for depend in manifest.exec_depends}
     imported = imported_packages(root / NAME) | imported_packages(root / 'launch')
     assert imported
@@ -100,6 +106,18 @@ def test_what_the_simulator_imports_is_in_its_extra(root, setup_arguments):
     assert 'mujoco' in imported
     names = {DISTRIBUTIONS.get(name, name.replace('_', '-')) for name in imported}
     assert names - declared == set()
+
+
+def test_what_only_an_extra_brings_is_imported_where_it_is_asked_for():
+    code = (
+        'import sys, openpi_policy_ros.cli, openpi_policy_ros.engine, openpi_policy_ros.server, '
+        'openpi_policy_ros.recording.ready; '
+        'print(*({"rosbags", "matplotlib", "uvloop"} & set(sys.modules)))'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ''
 
 
 def test_rclpy_is_never_asked_of_pip(setup_arguments):

@@ -63,6 +63,7 @@ class Robot:
         self.peer = peer
         self.process = process
         self.interlock: bool | None = None
+        self.blind: set[str] = set()
         self._pixels = np.zeros((40, 50, 3), np.uint8)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._publish, daemon=True)
@@ -117,11 +118,15 @@ class Robot:
         assert -0.001 <= point.positions[0] <= TARGET + 0.001
         assert -0.001 <= hand.data[0] <= TARGET + 0.001
 
+    def publish_joints(self) -> None:
+        """Tell where the joints are; called at 30 Hz."""
+        self.peer.publish_joints({'shoulder': 0.0, 'finger': 0.0})
+
     def _publish(self) -> None:
         while not self._ending.wait(1 / 30):
-            for camera in ('one', 'two'):
+            for camera in sorted({'one', 'two'} - self.blind):
                 self.peer.publish_image(f'{camera}/image_raw', self._pixels)
-            self.peer.publish_joints({'shoulder': 0.0, 'finger': 0.0})
+            self.publish_joints()
             if self.interlock is not None:
                 self.peer.publisher('interlock', Bool, RELIABLE).publish(Bool(data=self.interlock))
 
@@ -132,7 +137,11 @@ def _same(arrays: list[Any]) -> bool:
 
 @contextlib.contextmanager
 def robot_with(
-    scratch: Path, changes: dict[str, Any] | None = None, **parameters: Any
+    scratch: Path,
+    changes: dict[str, Any] | None = None,
+    *,
+    kind: type[Robot] = Robot,
+    **parameters: Any,
 ) -> Iterator[Robot]:
     """Start the node with a robot file; ``changes`` replaces whole groups of it, None drops one."""
     policy, python_path = install_digest_policy(scratch)
@@ -153,7 +162,7 @@ def robot_with(
     )
     try:
         with peer_of(domain) as peer:
-            robot = Robot(peer, process)
+            robot = kind(peer, process)
             try:
                 yield robot
             finally:

@@ -62,6 +62,7 @@ class Bench:
     def __init__(self, real_time: bool = False, period_ns: int = PERIOD_NS, **rig: Any) -> None:
         self.rig = Rig(**rig)
         self.wire = Wire()
+        self.reported: list[tuple[Command, int]] = []
         self.ticks: list[Tick] = []
         self.engine_problem = ''
         self.streams: Callable[[], StreamReport] = lambda: StreamReport(
@@ -77,6 +78,7 @@ class Bench:
             streams=lambda: self.streams(),
             engine_problem=lambda: self.engine_problem,
             report=self.ticks.append,
+            sent=lambda command, now_ns: self.reported.append((command, now_ns)),
             period_ns=period_ns,
             execution=self.rig.robot.execution,
         )
@@ -102,6 +104,26 @@ class Bench:
             self.step()
         assert self.actuation.state is State.ENABLED, self.actuation.reason
         assert self.wire.sent
+
+
+def test_every_command_that_left_is_reported_and_no_other() -> None:
+    bench = Bench(outputs=TWO)
+    bench.drive()
+    assert [command for command, _ in bench.reported] == bench.wire.sent
+    assert bench.reported[-1][1] == bench.rig.now_ns
+
+    def refuse_left(command: Command) -> None:
+        if command.output == 'left':
+            raise RuntimeError('the publisher is gone')
+
+    bench.wire.before = refuse_left
+    bench.step()
+    assert [command for command, _ in bench.reported] == bench.wire.sent
+    assert bench.reported[-1][0].output == 'right'
+    bench.wire.before = lambda command: None
+    bench.actuation.enable(False)
+    bench.actuation.stop()
+    assert [command for command, _ in bench.reported] == bench.wire.sent
 
 
 def until(condition: Callable[[], Any]) -> None:

@@ -4,7 +4,7 @@
 
 from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.configuration.schema import flatten
-from openpi_policy_ros.ros.declarations import Kind, declarations, free_form
+from openpi_policy_ros.ros.declarations import DYNAMIC, Kind, declarations, free_form
 from openpi_policy_ros.ros.settings import effective_parameters
 
 
@@ -73,3 +73,26 @@ def test_only_keys_inside_a_free_group_are_free() -> None:
         'profile.a.b',
     ):
         assert free_form(name) is None, name
+
+
+def test_only_what_is_safe_takes_effect_at_once_and_each_says_when() -> None:
+    known = declarations(['wrist'], ['arm'])
+    at_once = {name for name, one in known.items() if one.dynamic}
+    assert set(DYNAMIC) <= at_once
+    assert at_once - set(DYNAMIC) == {name for name in known if name.startswith('diagnostics.')}
+    assert len(at_once) > len(DYNAMIC)
+    for name, one in known.items():
+        expected = 'when the node is configured'
+        if name in at_once:
+            expected = 'at once'
+        elif name == 'autostart':
+            expected = 'when the node starts'
+        assert one.takes_effect == f'takes effect {expected}', name
+
+
+def test_every_number_has_a_range() -> None:
+    for name, one in declarations(['wrist'], ['arm']).items():
+        if one.kind in (Kind.INTEGER, Kind.DOUBLE):
+            assert one.minimum is not None or one.maximum is not None, name
+    rotate = declarations(['wrist'])['cameras.wrist.rotate']
+    assert (rotate.minimum, rotate.maximum) == (0, 270)

@@ -401,6 +401,21 @@ def test_the_rate_limits_inferences_and_the_newest_observation_is_not_lost() -> 
         clock[0] = 100.25
         cycle()
         assert chunks == [1.0, 3.0]
+        # Another rate counts from the last inference on, whichever way it changed.
+        see(4.0)
+        door.set_rate(10.0)
+        clock[0] = 100.3
+        assert cycle() == pytest.approx(0.05)
+        clock[0] = 100.35
+        cycle()
+        see(5.0)
+        door.set_rate(0.1)
+        clock[0] = 110.3
+        assert cycle() == pytest.approx(0.05)
+        assert chunks == [1.0, 3.0, 4.0]
+        door.set_rate(0.0)
+        cycle()
+        assert chunks == [1.0, 3.0, 4.0, 5.0]
     finally:
         engine.close()
 

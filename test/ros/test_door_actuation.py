@@ -282,24 +282,6 @@ def test_enabled_again_in_mid_inference_the_robot_does_not_go_where_it_was_led_b
     assert robot.heard('chunk') == []
 
 
-def test_that_messages_were_forgotten_at_enabling_is_no_news(
-    bench: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, 'openpi_policy_ros')
-    door = bench(EchoPolicy(scalar()), Recorder())
-    door.see(1.0)
-    door.door.start()
-    door.until(lambda: door.chunks)
-    door.settle()
-    said = len(caplog.records)
-    door.door.enable(True)
-    door.until(lambda: door.states[-1].reasons)
-    door.see(2.0)
-    door.until(lambda: len(door.chunks) == 2)
-    door.settle()
-    assert [r.getMessage() for r in caplog.records[said:]] == []
-
-
 def test_without_a_robot_to_drive_there_is_nothing_to_enable() -> None:
     door = Bench(EchoPolicy(scalar()))
     with pytest.raises(RuntimeError, match='nothing to enable'):

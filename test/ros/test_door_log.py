@@ -8,22 +8,27 @@ import logging
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.configuration.schema import validate
+from openpi_policy_ros.control.machine import OPENED
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.policies.base import ActionChunk
+from openpi_policy_ros.ros.actuator import Actuator
 from openpi_policy_ros.ros.door import RobotDoor
-from openpi_policy_ros.ros.door_log import REPEAT
+from openpi_policy_ros.ros.door_log import HUSH, REPEAT, DoorState
 
 NOW = 10**18
 
 
 class QuickEngine:
     """Answers every request at once."""
+
+    spec = SimpleNamespace(supports_rtc=False)
 
     def submit(self, request: Any, lane: Any) -> Future[ActionChunk]:
         """Return a future that is done."""
@@ -38,8 +43,9 @@ class QuickEngine:
 class Bench:
     """A door to one joint, and its clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, actuation: Any = None) -> None:
         self.seconds = 100.0
+        self.states: list[DoorState] = []
         robot = validate(RobotConfig, {'joints': {'names': ['a'], 'keys': ['value']}}, 'test')
         self.sensors = Assembler(robot, lambda: NOW)
         self.sensors.set_prompt('go')
@@ -49,8 +55,9 @@ class Bench:
             'ros:/robot',
             seed=lambda: None,
             publish=lambda chunk, t_obs_ns: None,
-            report=lambda state: None,
+            report=self.states.append,
             clock=lambda: self.seconds,
+            actuation=actuation,
         )
 
     def cycle(self, seconds: float = 0.0) -> None:
@@ -58,6 +65,10 @@ class Bench:
         self.seconds += seconds
         self._door.cycle()
         self._door.cycle()
+
+    def enable(self) -> None:
+        """Open the gate to the robot."""
+        assert self._door.enable(True) == (True, OPENED)
 
     def see(self, position: float) -> None:
         """Send a message of the joint."""
@@ -95,3 +106,23 @@ def test_a_reason_that_comes_and_goes_is_logged_once_in_a_while(said: Any) -> No
         bench.see(1.0)
         bench.cycle(REPEAT / 20)
     assert said() == ['no inference', 'chunks flow'] * 3
+
+
+def test_that_messages_were_forgotten_at_enabling_is_no_news_unless_none_follow(said: Any) -> None:
+    robot = Mock(spec=Actuator, enabled=False)
+    robot.enable.return_value = (True, OPENED)
+    robot.on_chunk.return_value = ''
+    bench = Bench(robot)
+    bench.see(1.0)
+    bench.cycle()
+    assert (bench.states, said()) == ([DoorState()], ['chunks flow'])
+    bench.enable()
+    for _ in range(3):
+        bench.cycle(HUSH / 4)
+    assert (bench.states, said()) == ([DoorState()], ['chunks flow'])
+    bench.cycle(HUSH / 2)
+    assert [reason.kind for reason in bench.states[-1].reasons] == ['missing']
+    assert said() == ['chunks flow', 'no inference']
+    bench.see(2.0)
+    bench.cycle()
+    assert bench.states[-1] == DoorState()

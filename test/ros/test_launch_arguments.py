@@ -21,8 +21,8 @@ from openpi_policy_ros.ros.launch_arguments import (
 def test_the_arguments_are_those_of_the_interface_each_described() -> None:
     names = ' '.join(one.name for one in ARGUMENTS)
     assert names == (
-        'policy model robot device host port prompt dry_run params_file namespace use_sim_time '
-        'autostart log_level'
+        'policy model robot device host port prompt dry_run record params_file namespace '
+        'use_sim_time autostart log_level'
     )
     assert all(one.description.endswith('.') for one in ARGUMENTS)
 
@@ -71,6 +71,13 @@ def test_without_a_model_there_is_a_hint() -> None:
         node_parameters({'robot': 'droid'})
     assert 'serve.launch.py model:=/path/to/checkpoint' in str(caught.value)
     assert 'openpi-policy make-checkpoint' in str(caught.value)
+
+
+def test_a_policy_without_a_model_is_launched_without_one() -> None:
+    assert node_parameters({'policy': 'rehearsal'}) == {'policy': 'rehearsal'}
+    # The node says what is wrong with its name.
+    with pytest.raises(ConfigurationError, match='no model'):
+        node_parameters({'policy': 'rehersal'})
 
 
 def test_every_unreadable_value_is_told_at_once() -> None:

@@ -97,7 +97,9 @@ def test_whole_numbers_and_a_robot_file_as_parameter_file_are_fine(start: Start)
         assert peer.get_parameters('profile.ignore_keys') == [None]
         unset = peer.describe_parameter('profile.ignore_keys')
         assert 'Wire keys of images' in unset.description
-        assert unset.additional_constraints == 'list of texts; absent = none'
+        assert unset.additional_constraints == (
+            'list of texts; absent = none; takes effect when the node is configured'
+        )
     process.signal(signal.SIGTERM)
     assert process.join() == 0
 

@@ -17,8 +17,10 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from rig import ARM_ARRAY, GRIPPER, make_robot
+from rig import ARM_ARRAY, ARM_TRAJECTORY, GRIPPER, make_robot
 
+from openpi_policy_ros.configuration.robot import RobotConfig
+from openpi_policy_ros.configuration.schema import validate
 from openpi_policy_ros.control.commands import ArrayCommand, GripperCommand, TrajectoryCommand
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.ros.outputs import (
@@ -78,6 +80,44 @@ def test_a_trajectory_starts_at_its_arrival_and_holds_positions_only() -> None:
         assert [*point.velocities, *point.accelerations, *point.effort] == []
 
 
+def test_a_trajectory_carries_the_controllers_own_names_in_the_order_of_the_joints() -> None:
+    robot = make_robot({'arm': {**ARM_TRAJECTORY, 'controller_names': ['waist', 'elbow_flex']}})
+    node = StandInNode()
+    outputs = Outputs(node, robot)  # type: ignore[arg-type]
+    outputs.send(TrajectoryCommand('arm', ('shoulder', 'elbow'), (20_000_000,), ((0.1, 0.2),)))
+    (message,) = node.sent
+    assert message.joint_names == ['waist', 'elbow_flex']
+    assert list(message.points[0].positions) == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ('topic', 'use'),
+    [
+        ('joint_states', 'joint states'),
+        ('/left/joint_states', 'joint states'),
+        ('prompt', 'the prompt'),
+        ('robot_description', 'the limits of joints'),
+        ('/diagnostics', 'diagnostics'),
+        ('wrist/image', "camera 'wrist'"),
+        ('light_curtain', 'the interlock'),
+        ('~/action_chunk', 'chunks'),
+    ],
+)
+def test_a_topic_of_the_nodes_own_is_refused_before_anything_is_loaded(
+    topic: str, use: str
+) -> None:
+    values = make_robot(
+        {'arm': {**ARM_TRAJECTORY, 'topic': topic}}, safety={'interlock_topic': 'light_curtain'}
+    ).model_dump(exclude_defaults=True)
+    camera = {'topic': 'wrist/image', 'key': 'image'}
+    robot = validate(
+        RobotConfig, {**values, 'camera_names': ['wrist'], 'cameras': {'wrist': camera}}, 'test'
+    )
+    (problem,) = output_problems(StandInNode(), robot)  # type: ignore[arg-type]
+    assert problem.startswith(f'outputs.arm.topic: {topic!r} is ')
+    assert f'which this node itself uses for {use};' in problem
+
+
 def test_an_array_holds_the_numbers_without_a_layout() -> None:
     message = multi_array(ArrayCommand('arm', (0.25, -1.0)))
     assert list(message.data) == [0.25, -1.0]
@@ -105,7 +145,12 @@ def test_without_control_msgs_the_output_is_named_and_what_to_do(
     with pytest.raises(ConfigurationError) as refused:
         gripper_action('hand')
     text = str(refused.value)
-    for words in ('outputs.hand.type', 'control_msgs', 'apt install', 'type: array'):
+    for words in (
+        'outputs.hand.type: gripper needs the package control_msgs, which cannot be imported',
+        'apt install ros-$ROS_DISTRO-control-msgs',
+        'leave hand out of output_names',
+        'type: array or trajectory with gripper: true',
+    ):
         assert words in text
 
 
@@ -115,18 +160,19 @@ class StandInNode:
     def __init__(self, refuses: str = '') -> None:
         self.refuses = refuses
         self.open: list[str] = []
+        self.sent: list[Any] = []
 
     def resolve_topic_name(self, topic: str) -> str:
         return topic if topic.startswith('/') else f'/left/{topic}'
 
-    def create_publisher(self, kind: type, topic: str, qos: object) -> str:
+    def create_publisher(self, kind: type, topic: str, qos: object) -> SimpleNamespace:
         if topic == self.refuses:
             raise RuntimeError('existing topic name with incompatible type')
         self.open.append(topic)
-        return topic
+        return SimpleNamespace(topic=topic, publish=self.sent.append)
 
-    def destroy_publisher(self, publisher: str) -> None:
-        self.open.remove(publisher)
+    def destroy_publisher(self, publisher: SimpleNamespace) -> None:
+        self.open.remove(publisher.topic)
 
 
 def test_one_topic_written_in_two_ways_is_refused_for_two_outputs() -> None:

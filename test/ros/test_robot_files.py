@@ -29,7 +29,8 @@ def test_the_node_reads_it_as_the_server_does(path: Path) -> None:
 
 @every
 def test_every_key_of_it_is_declared_or_free(path: Path) -> None:
-    known = declarations(load_robot(path.stem).camera_names)
+    robot = load_robot(path.stem)
+    known = declarations(robot.camera_names, robot.output_names)
     for name, _ in flatten(read_robot_parameters(path)):
         assert name in known or free_form(name) is not None, name
 

@@ -11,9 +11,9 @@ pytest.importorskip('rclpy')
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from openpi_policy_ros.control.buffers import Reason
-from openpi_policy_ros.control.controller import Counters, Tick
+from openpi_policy_ros.control.controller import PAUSE, Counters, Tick
 from openpi_policy_ros.control.machine import State
-from openpi_policy_ros.ros.door import DoorState
+from openpi_policy_ros.ros.door import DoorState, DoorStats
 from openpi_policy_ros.ros.publishers import Status
 from openpi_policy_ros.ros.robot_status import robot_status
 
@@ -72,3 +72,26 @@ def test_ages_and_counters_are_numbers_that_need_not_be_told_at_once() -> None:
     assert first.signature == second.signature != other.signature
     assert (first.facts, first.numbers['clamped']) == (second.facts, '1')
     assert second.numbers['clamped'] == '2'
+
+
+def test_the_pause_between_two_chunks_of_open_loop_is_nothing_to_warn_of() -> None:
+    assert status(FLOWING, tick(State.WAIT, PAUSE)).level == OK
+    assert status(STALE, tick(State.WAIT, PAUSE)).level == WARN
+
+
+def test_how_fast_chunks_come_is_among_the_numbers() -> None:
+    def numbers(stats: DoorStats | None) -> dict[str, str]:
+        said = robot_status(
+            FLOWING,
+            tick(State.ENABLED, chunks=7),
+            dry_run=False,
+            facts={'chunks': 'c'},
+            supply=stats,
+        )
+        return {**said.facts, **said.numbers}
+
+    said = numbers(DoorStats(0.1234, 5))
+    assert (said['latency_p95_ms'], said['short_supply']) == ('123.4', '5')
+    assert (said['chunks'], said['chunks_taken']) == ('c', '7')
+    assert numbers(DoorStats(None, 0))['latency_p95_ms'] == ''
+    assert 'short_supply' not in numbers(None)

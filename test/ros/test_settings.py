@@ -11,7 +11,11 @@ import pytest
 import yaml
 
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.ros.settings import effective_parameters, validate_parameters
+from openpi_policy_ros.ros.settings import (
+    changed_settings,
+    effective_parameters,
+    validate_parameters,
+)
 
 MODEL = {'model': '/models/pi0'}
 
@@ -38,6 +42,13 @@ def test_a_model_alone_is_enough_and_serves_remote_clients_only() -> None:
 
 def test_without_a_model_the_message_says_what_to_give() -> None:
     assert 'model: required: a checkpoint directory or a hub id' in problems({})
+
+
+def test_only_the_rehearsal_goes_without_a_model() -> None:
+    assert validate_parameters({'policy': 'rehearsal', 'robot': 'so101'}).model == ''
+    assert 'model: required: a checkpoint' in problems({'policy': 'pi0'})
+    # A policy file that is wrong is told once, and the missing model, too.
+    assert 'model: required' in problems({'policy': 'rehersal'})
 
 
 def test_the_robot_files_values_are_defaults_and_parameters_win() -> None:
@@ -147,3 +158,17 @@ def test_problems_of_the_robot_file_are_told_with_the_parameters(tmp_path: Path)
 
 def test_a_value_and_a_group_of_one_name_are_told_apart() -> None:
     assert 'a value and a group at once' in problems({**MODEL, 'timing': 1, 'timing.max_skew': 1.0})
+
+
+def test_settings_of_a_running_node_change_without_reading_a_file_again(tmp_path: Path) -> None:
+    file = tmp_path / 'robot.yaml'
+    file.write_text('/**:\n  ros__parameters:\n    safety: {velocity_scale: 0.3}\n')
+    effective = effective_parameters({'model': 'm', 'robot': str(file)})
+    file.unlink()
+    changed = changed_settings(effective, {'seed': 4, 'safety.velocity_scale': 0.1})
+    assert (changed.seed, changed.safety.velocity_scale, changed.model) == (4, 0.1, 'm')
+    again = changed_settings(effective, {'safety.velocity_scale': None})
+    assert again.safety.velocity_scale == 0.5, 'none is the default'
+    with pytest.raises(ConfigurationError) as refused:
+        changed_settings(effective, {'seed': -2, 'safety.velocity_scale': 2.0})
+    assert len(refused.value.problems) == 2
