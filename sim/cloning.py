@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from openpi_policy_ros.policies.pi0.layers import GemmaLayer
 from openpi_policy_ros.policies.pi0.model import Pi0Model
 
 _ALPHA = 1.5
@@ -118,14 +120,14 @@ def velocities(
     rope = model.rope[:, :length]
     for layer, cache in zip(model.prefix[:-1], caches, strict=False):
         prefix = layer(prefix, rope, cache, 0)
-    model.prefix[-1].write(prefix, rope, caches[-1], 0)
+    cast('GemmaLayer', model.prefix[-1]).write(prefix, rope, caches[-1], 0)
 
     caches = [cache.clone() for cache in caches]
     token = model.state_proj(state)[:, None]
     rope = model.rope[:, length : length + 1]
     for layer, cache in zip(model.expert[:-1], caches, strict=False):
         token = layer(token, rope, cache, length)
-    model.expert[-1].write(token, rope, caches[-1], length)
+    cast('GemmaLayer', model.expert[-1]).write(token, rope, caches[-1], length)
 
     start = length + 1
     width = config.expert.width
