@@ -23,7 +23,12 @@ setup(
     maintainer_email='maintainers@openpi-policy-ros.example',
     python_requires='>=3.10',
     # config/ is package data (found without ROS) and mirrored to share/ (where ROS looks).
-    packages=[*find_packages(include=[NAME, f'{NAME}.*']), f'{NAME}.config', SIM],
+    packages=[
+        *find_packages(include=[NAME, f'{NAME}.*']),
+        f'{NAME}.config',
+        SIM,
+        f'{SIM}.commands',
+    ],
     package_dir={f'{NAME}.config': 'config', SIM: 'sim'},
     package_data={
         f'{NAME}.config': ['*.yaml', '*.xml', 'rviz/*.rviz', 'foxglove/*.json'],
@@ -61,13 +66,16 @@ setup(
         'plot': ['matplotlib>=3.7'],
         'record': ['rosbags>=0.11.9,<0.12'],
         # Older ones let round things creep over the table.
-        'sim': ['mujoco>=3.8'],
+        # dm-tree and typing_extensions are what openpi-client needs; itself it pins numpy<2, so it
+        # is installed apart, see requirements/client-nodeps.txt.
+        'sim': ['dm-tree', 'mujoco>=3.8', 'pillow', 'typing_extensions'],
         'test': ['pytest>=7,<8.4'],
         'uvloop': ['uvloop>=0.18'],
     },
     entry_points={
         'console_scripts': [
             'openpi-policy = openpi_policy_ros.cli:main',
+            f'openpi-policy-sim = {SIM}.cli:main',
             'openpi_policy_node = openpi_policy_ros.ros.main:main',
             'openpi_policy_fake_robot = openpi_policy_ros.fake_robot.main:main',
         ],
@@ -76,6 +84,7 @@ setup(
             'pi05 = openpi_policy_ros.policies.pi0:PI05',
             'remote = openpi_policy_ros.client.remote:PLUGIN',
             'rehearsal = openpi_policy_ros.policies.rehearsal:PLUGIN',
+            f'sim_expert = {SIM}.sim_expert:PLUGIN',
         ],
     },
     zip_safe=False,

@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``openpi-policy-sim``: one module per loop that drives the simulated robot.
+
+Exit status: 0 done, 1 done with a bad result, 2 refused (one message on stderr says what and how to
+mend it). Everything heavy is imported by the command that needs it, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from openpi_policy_ros import __version__
+from openpi_policy_ros.cli.common import REFUSED
+from openpi_policy_ros.errors import PolicyRosError
+from openpi_policy_ros_sim.commands import ws
+
+COMMANDS = (ws,)
+"""Modules with ``add(commands)``, in the order ``--help`` lists them."""
+
+DESCRIPTION = """\
+Let a policy drive a simulated DROID robot, and measure whether it does what it was told.
+"""
+EXAMPLES = """\
+first steps, no checkpoint, no GPU; in one terminal, then in another:
+  openpi-policy serve --policy sim_expert
+  openpi-policy-sim ws --url ws://127.0.0.1:8000/v1/realtime/robot/openpi --episodes 3
+
+`openpi-policy-sim COMMAND --help` explains each command.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.run is None:
+        parser.print_help(sys.stderr)
+        return REFUSED
+    try:
+        status: int = options.run(options)
+    except (PolicyRosError, OSError) as error:
+        print(f'openpi-policy-sim {options.command}: {error}', file=sys.stderr)
+        return REFUSED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='openpi-policy-sim',
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(dest='command', metavar='COMMAND', title='commands')
+    for command in COMMANDS:
+        command.add(commands)
+    return parser
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())
