@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from openpi_policy_ros import __version__
 from openpi_policy_ros.cli.common import REFUSED
 from openpi_policy_ros.errors import PolicyRosError
-from openpi_policy_ros_sim.commands import ws
+from openpi_policy_ros_sim.commands import ros, ws
 
-COMMANDS = (ws,)
+COMMANDS = (ws, ros)
 """Modules with ``add(commands)``, in the order ``--help`` lists them."""
 
 DESCRIPTION = """\

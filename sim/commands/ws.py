@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +45,7 @@ examples:
     openpi-policy-sim ws --url ws://gpu-box:8000/v1/realtime/robot/openpi --robot roboarena \\
         --frames=-23,-16,-8,0
   the names of LeRobot's pi0_base, of whose 32 columns the first 8 are the robot's:
-    openpi-policy-sim ws --url ws://127.0.0.1:8000/ --robot none --action-columns 8
+    openpi-policy-sim ws --url ws://127.0.0.1:8000/ --robot none --crop-columns
 """
 
 
@@ -75,7 +77,7 @@ def add(commands: Any) -> None:
     )
     what.add_argument('--episodes', type=int, default=10, help='per task (default: 10)')
     what.add_argument(
-        '--seed', type=int, default=0, help='of the first episode; the next has the next (default: 0)'
+        '--seed', type=int, default=0, help='of the first; the next has the next (default: 0)'
     )
     what.add_argument(
         '--max-steps', type=int, default=450, help='actions before time is up (default: 450, 30 s)'
@@ -101,10 +103,9 @@ def add(commands: Any) -> None:
         '(write --frames=-23,…); the first request has one (default: the newest alone)',
     )
     how.add_argument(
-        '--action-columns',
-        type=int,
-        metavar='N',
-        help='columns of a chunk that are executed, the first N, where it has more than 8',
+        '--crop-columns',
+        action='store_true',
+        help='execute the first 8 columns of a chunk that has more',
     )
     how.add_argument(
         '--policy-seed',
@@ -151,18 +152,21 @@ def _run(options: argparse.Namespace) -> int:
         prompt=options.prompt,
         policy_seed=options.policy_seed,
     )
+    frames = _offsets(options.frames)
     if options.gif and not options.video:
         raise ConfigurationError('arguments', ['--gif: needs --video DIR, where it is written'])
     if options.gif:
         require('PIL')
+    file = _writable('--json', options.json, folder=False)
+    video = _writable('--video', options.video, folder=True)
     key = read_api_key(options.api_key_file, KEY_VARIABLE, os.environ)
     server = Server(options.url, key)
     plan = make_plan(
         server.handshake(),
         options.robot,
         horizon=options.horizon,
-        frames=_offsets(options.frames),
-        action_columns=options.action_columns,
+        frames=frames,
+        crop=options.crop_columns,
         privileged=options.privileged,
         commands=server.knows_commands,
     )
@@ -172,16 +176,40 @@ def _run(options: argparse.Namespace) -> int:
         server,
         plan,
         results,
-        video=Path(options.video) if options.video else None,
+        video=video,
         gif=options.gif,
         view=options.view,
-        json=Path(options.json) if options.json else None,
+        json=file,
     )
     print(results.table())
     if failure is not None:
         print(f'openpi-policy-sim ws: {failure}', file=sys.stderr)
         return 1
     return 0
+
+
+def _writable(option: str, name: str | None, *, folder: bool) -> Path | None:
+    """Return the path, whose folder can be written to; None where no name is given.
+
+    Raises:
+        ConfigurationError: it cannot.
+
+    """
+    if not name:
+        return None
+    path = Path(name).expanduser()
+    place = path if folder else path.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+        if not folder and path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, 'is a folder', name)
+    except OSError as error:
+        raise ConfigurationError(
+            'arguments', [f'{option}: {place} cannot be written to: {error.strerror}']
+        ) from error
+    return path
 
 
 def _offsets(text: str) -> tuple[int, ...]:

@@ -1,0 +1,481 @@
+# SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The WebSocket loop, with openpi's own client, against our server and against others."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openpi_standin import standing_in
+from serving import Served, serving
+
+from openpi_policy_ros.configuration.robot import load_robot
+from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros.policies.pi0.make_checkpoint import make_checkpoint
+from openpi_policy_ros.wire import Dialect
+from openpi_policy_ros_sim import constants as c
+from openpi_policy_ros_sim.cli import main
+from openpi_policy_ros_sim.environment import letterbox
+from openpi_policy_ros_sim.privileged import POSES
+
+pytest.importorskip('mujoco')
+cv2 = pytest.importorskip('cv2')
+
+from openpi_policy_ros_sim.environment import Environment  # noqa: E402
+from openpi_policy_ros_sim.video import SIZE, count_frames  # noqa: E402
+
+BOTH_PATHS = pytest.mark.parametrize('dialect', Dialect, ids=lambda dialect: dialect.name.lower())
+DREAMZERO = {
+    'image_resolution': [180, 320],
+    'n_external_cameras': 2,
+    'needs_wrist_camera': True,
+    'needs_stereo_camera': False,
+    'needs_session_id': True,
+    'action_space': 'joint_position',
+}
+IMAGES = {
+    'observation/exterior_image_0_left': 'exterior_1',
+    'observation/exterior_image_1_left': 'exterior_2',
+    'observation/wrist_image_left': 'wrist',
+}
+
+
+def run(url: str, file: Path, *arguments: str, expect: int = 0) -> dict[str, Any]:
+    """Run the command; return its file of results."""
+    status = main(['ws', '--url', url, '--json', str(file), *arguments])
+    assert status == expect
+    content: dict[str, Any] = json.loads(file.read_text(encoding='utf-8'))
+    return content
+
+
+@pytest.fixture(scope='module')
+def expert() -> Any:
+    with serving(load_policy('', policy='sim_expert')) as served:
+        yield served
+
+
+def test_the_expert_behind_a_server_does_both_tasks_on_three_tables(
+    expert: Served, tmp_path, capsys
+):
+    file = tmp_path / 'deep' / 'results.json'
+    options = ('--episodes', '3', '--seed', '5', '--task', 'lift', 'bowl')
+    found = run(expert.url(Dialect.OPENPI), file, *options)
+    assert [(e['task'], e['seed'], e['success']) for e in found['episodes']] == [
+        (task, seed, True) for task in ('lift', 'bowl') for seed in (5, 6, 7)
+    ]
+    for entry in found['summary']:
+        assert (entry['episodes'], entry['successes'], entry['clamped']) == (3, 3, {})
+        assert entry['success_rate'] == 1.0
+        assert entry['interval_95'] == pytest.approx([0.438, 1.0], abs=0.001)
+        assert 1.0 < entry['seconds_until_success_p50'] < 8.0
+        assert 0.0 < entry['latency_ms']['p50'] <= entry['latency_ms']['p95']
+        assert entry['done_besides']['reach'] == 3
+    assert found['summary'][0]['done_besides']['bowl'] == 0
+    for episode in found['episodes']:
+        assert episode['seconds'][episode['task']] == pytest.approx(episode['steps'] / 15)
+        assert episode['inferences'] == len(episode['latency_ms']) == -(-episode['steps'] // 8)
+    assert list(POSES) == found['server']['handshake']['privileged_keys']
+    told = capsys.readouterr().out
+    assert 'sends sim/cube_pose' in told
+    assert 'image' not in told.replace('image_resolution', '')
+    assert 'lift  3/3      100 %  44-100 %' in told
+
+
+def test_equal_seeds_go_the_same_way_on_the_other_path(expert: Served, tmp_path):
+    on = [
+        run(expert.url(dialect), tmp_path / 'r.json', '--episodes', '1', '--seed', '5', *more)
+        for dialect, more in ((Dialect.OPENPI, ()), (Dialect.STOCK, ('--privileged',)))
+    ]
+    first, second = (found['episodes'][0] for found in on)
+    assert first['seconds'] == second['seconds']
+    assert first['steps'] == second['steps']
+
+
+def test_without_being_asked_nothing_privileged_is_sent(expert: Served, tmp_path, capsys):
+    # RoboArena's six keys, all that this path greets with, cannot ask.
+    found = run(
+        expert.url(Dialect.STOCK), tmp_path / 'r.json', '--episodes', '2', expect=1
+    )  # fmt: skip
+    (episode,) = found['episodes']
+    assert (episode['steps'], episode['success']) == (0, False)
+    assert "'Internal inference error'" in episode['error']
+    assert "look into the server's log" in capsys.readouterr().err
+
+
+def test_velocities_do_what_positions_do(tmp_path):
+    policy = load_policy('', policy='sim_expert', profile=load_robot('droid').profile)
+    with serving(policy) as served:
+        options = ('--robot', 'droid', '--episodes', '2', '--seed', '5')
+        found = run(served.url(Dialect.STOCK), tmp_path / 'r.json', *options, '--privileged')
+    assert found['settings']['action_space'] == 'joint_velocity'
+    assert found['summary'][0]['successes'] == 2
+    assert 'scale' not in found['summary'][0]['clamped']
+
+
+@BOTH_PATHS
+def test_a_checkpoint_takes_what_is_sent(dialect, tmp_path):
+    make_checkpoint(tmp_path / 'made', 'small', 0)
+    policy = load_policy(str(tmp_path / 'made'), profile=load_robot('droid_jointpos').profile)
+    with serving(policy) as served:
+        options = ('--episodes', '1', '--max-steps', '12', '--policy-seed', '3')
+        found = [run(served.url(dialect), tmp_path / 'r.json', *options) for _ in range(2)]
+    for each in found:
+        (episode,) = each['episodes']
+        assert (episode['steps'], episode['inferences']) == (12, 2)
+        assert episode['error'] is None
+    assert found[0]['episodes'][0]['clamped'] == found[1]['episodes'][0]['clamped']
+
+
+def test_the_names_of_pi0_base_are_known(tmp_path, capsys):
+    make_checkpoint(tmp_path / 'made', 'small', 0)
+    with serving(load_policy(str(tmp_path / 'made'), policy='pi0')) as served:
+        url = served.url(Dialect.OPENPI)
+        options = ['--robot', 'none', '--episodes', '1', '--max-steps', '3']
+        assert main(['ws', '--url', url, *options]) == 2
+        assert 'action_dim is 32, but the robot takes 8' in capsys.readouterr().err
+        found = run(url, tmp_path / 'r.json', *options, '--crop-columns')
+    assert found['episodes'][0]['steps'] == 3
+    assert set(found['settings']['keys']) == {
+        'observation.images.base_0_rgb',
+        'observation.images.left_wrist_0_rgb',
+        'observation.state',
+        'prompt',
+    }
+
+
+def turning(rows: int) -> np.ndarray:
+    """Return a chunk that turns the first joint, so that no two images are equal."""
+    chunk = np.tile(np.append(c.HOME, 0.0), (rows, 1)).astype(np.float32)
+    chunk[:, 0] = np.linspace(0.02, 0.3, rows)
+    return chunk
+
+
+def test_an_openpi_server_gets_what_droids_client_sends(tmp_path):
+    reply = {'actions': turning(10), 'server_timing': {'infer_ms': 1.0}}
+    with standing_in({}, lambda _: reply) as server:
+        run(server.url, tmp_path / 'r.json', '--episodes', '1', '--max-steps', '9', '--seed', '4')
+    first, second = server.sent
+    assert set(first) == {
+        'observation/exterior_image_1_left',
+        'observation/wrist_image_left',
+        'observation/joint_position',
+        'observation/gripper_position',
+        'prompt',
+    }
+    with Environment() as environment:
+        environment.reset(4)
+        expected = letterbox(environment.render('exterior_1', 126, 224), 224, 224)
+    image = first['observation/exterior_image_1_left']
+    assert image.dtype == np.uint8
+    np.testing.assert_array_equal(image, expected)
+    assert not image[:49].any()
+    assert not image[175:].any()
+    assert first['prompt'] == 'lift the red cube'
+    joints = first['observation/joint_position']
+    assert joints.dtype == np.float32
+    np.testing.assert_allclose(joints, c.HOME, atol=0.01)
+    assert first['observation/gripper_position'].shape == (1,)
+    assert second['observation/joint_position'][0] > 0.05
+
+
+@pytest.mark.parametrize('path', ['/', Dialect.OPENPI.value])
+def test_dreamzero_gets_single_images_every_eight_steps(path, tmp_path):
+    chunk = turning(24)
+    reply = chunk if path != '/' else {'actions': chunk}
+    with standing_in(DREAMZERO, lambda _: reply, path) as server:
+        run(
+            server.url, tmp_path / 'r.json', '--robot', 'roboarena', '--episodes', '2',
+            '--max-steps', '9',
+        )  # fmt: skip
+    assert [len(requests) for requests in server.requests] == [2, 2]
+    for request in server.sent:
+        assert set(request) == {
+            *IMAGES, 'observation/joint_position', 'observation/gripper_position',
+            'observation/cartesian_position', 'prompt', 'session_id', 'endpoint',
+        }  # fmt: skip
+        assert request['endpoint'] == 'infer'
+        assert {request[key].shape for key in IMAGES} == {(180, 320, 3)}
+        np.testing.assert_array_equal(
+            request['observation/cartesian_position'], np.zeros(6, np.float32)
+        )
+    ids = [[request['session_id'] for request in requests] for requests in server.requests]
+    assert ids[0][0] == ids[0][1] != ids[1][0] == ids[1][1]
+
+
+def test_dreamzero_gets_stacks_of_the_images_it_names(tmp_path):
+    chunk = turning(24)
+    with standing_in(DREAMZERO, lambda _: {'actions': chunk}) as server:
+        found = run(
+            server.url, tmp_path / 'r.json', '--robot', 'roboarena', '--episodes', '1',
+            '--max-steps', '25', '--frames=-23,-16,-8,0',
+        )  # fmt: skip
+    assert found['settings']['horizon'] == 24
+    first, second = server.sent
+    assert {first[key].shape for key in IMAGES} == {(1, 180, 320, 3)}
+    seen: dict[int, dict[str, np.ndarray]] = {}
+    with Environment() as environment:
+        environment.reset(0)
+        for step in range(25):
+            seen[step] = {
+                key: environment.render(camera, 180, 320) for key, camera in IMAGES.items()
+            }
+            environment.step(chunk[step % 24])
+    for key in IMAGES:
+        np.testing.assert_array_equal(first[key], seen[0][key][None])
+        expected = np.stack([seen[step][key] for step in (1, 8, 16, 24)])
+        np.testing.assert_array_equal(second[key], expected)
+
+
+WRONG = {
+    'stereo': ({'needs_stereo_camera': True}, 'needs_stereo_camera is true'),
+    'cameras': ({'n_external_cameras': 3}, 'n_external_cameras is 3, but the simulator has 2'),
+    'keys': ({'n_external_cameras': 2}, "robot file 'droid_jointpos' has keys for 1"),
+    'cartesian': ({'action_space': 'cartesian_position'}, "robot file 'droid_jointpos' says"),
+    'columns': ({'action_dim': 7}, 'action_dim is 7, but the robot takes 8'),
+    'size': ({'image_resolution': [0, 224]}, 'image_resolution is [0, 224]'),
+    'truth': ({'privileged_keys': ['sim/cube_pose', 'sim/mind']}, "'sim/mind'; the simulator"),
+    'need': ({'needs_depth': True}, 'needs_depth is True, which this simulator knows nothing of'),
+    'flag': ({'needs_session_id': 'yes'}, "needs_session_id is 'yes', expected true or false"),
+}
+
+
+@pytest.mark.parametrize(('handshake', 'reason'), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_given_is_refused_before_the_first_episode(
+    handshake, reason, tmp_path, capsys
+):
+    with standing_in(handshake, lambda _: {'actions': turning(10)}) as server:
+        status = main(['ws', '--url', server.url, '--json', str(tmp_path / 'r.json')])
+    assert status == 2
+    assert reason in capsys.readouterr().err
+    assert server.sent == []
+    assert not (tmp_path / 'r.json').exists()
+
+
+def test_everything_that_is_wrong_is_said_at_once(capsys):
+    handshake = {'needs_stereo_camera': True, 'action_dim': 7, 'action_horizon': 4}
+    with standing_in(handshake, lambda _: None) as server:
+        assert main(['ws', '--url', server.url, '--horizon', '8']) == 2
+    assert ': 3 problems' in capsys.readouterr().err
+
+
+def test_a_short_chunk_is_executed_whole(tmp_path):
+    handshake = {'action_horizon': 4}
+    with standing_in(handshake, lambda _: turning(4), Dialect.OPENPI.value) as server:
+        run(server.url, tmp_path / 'r.json', '--episodes', '1', '--max-steps', '9')
+    assert len(server.sent) == 3
+
+
+BAD = {
+    'text': ('Traceback\n  secret\nKeyError: gripper', "'KeyError: gripper'"),
+    'map': ({'type': 'error', 'message': 'Internal inference error'}, 'Internal inference error'),
+    'rows': ({'actions': turning(5)}, 'chunk of shape (5, 8)'),
+    'columns': ({'actions': np.zeros((10, 32), np.float32)}, 'with 32 columns'),
+    'nan': ({'actions': np.full((10, 8), np.nan)}, 'that is not finite'),
+    'flat': ({'actions': np.zeros(8)}, 'shape [8]'),
+    'other': ({'action': turning(10)}, 'a mapping of action'),
+}
+
+
+@pytest.mark.parametrize(('answer', 'reason'), BAD.values(), ids=BAD)
+def test_a_bad_answer_ends_the_run_and_is_told(answer, reason, tmp_path, capsys):
+    with standing_in({}, lambda _: answer) as server:
+        found = run(server.url, tmp_path / 'r.json', '--episodes', '2', expect=1)
+    (episode,) = found['episodes']
+    assert reason in episode['error']
+    assert found['summary'][0]['episodes'] == 0
+    told = capsys.readouterr()
+    assert reason in told.err
+    assert 'secret' not in told.err
+    assert 'lift, seed 0: broke off after 0 steps, not counted' in told.out
+
+
+def test_a_server_without_a_policy_is_told(capsys):
+    refusal = json.dumps({'type': 'error', 'error': 'Robot policy not available'})
+    with standing_in(refusal, lambda _: None, Dialect.OPENPI.value) as server:
+        assert main(['ws', '--url', server.url]) == 2
+    assert 'on this path it has no policy' in capsys.readouterr().err
+
+
+def test_nobody_at_the_address_is_told(capsys):
+    with standing_in({}, lambda _: None) as server:
+        url = server.url
+    assert main(['ws', '--url', url]) == 2
+    assert 'cannot be reached' in capsys.readouterr().err
+
+
+def test_a_server_that_becomes_another_ends_the_run(tmp_path, capsys):
+    greeting = {'image_resolution': [32, 32]}
+
+    def answer(_: object) -> dict[str, Any]:
+        greeting['image_resolution'] = [64, 64]
+        return {'actions': turning(10)}
+
+    with standing_in(greeting, answer) as server:
+        found = run(
+            server.url, tmp_path / 'r.json', '--episodes', '3', '--max-steps', '2', expect=1
+        )
+    assert [episode['error'] is None for episode in found['episodes']] == [True, False]
+    assert 'expected one server for all episodes' in capsys.readouterr().err
+
+
+DYING = """
+import os, time
+from openpi_policy_ros.configuration.server import ServerConfig
+from openpi_policy_ros.engine import Engine
+from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros.server import ServerThread
+
+policy = load_policy('', policy='sim_expert')
+answer, calls = policy.infer, []
+
+def infer(requests):
+    calls.append(1)
+    if len(calls) == {calls}:
+        os._exit(9)
+    return answer(requests)
+
+policy.infer = infer
+engine = Engine(policy)
+engine.start()
+print(ServerThread(engine, ServerConfig(port=0)).start(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_server_that_dies_in_mid_episode_leaves_what_was_done(tmp_path, capsys):
+    server = subprocess.Popen(
+        [sys.executable, '-c', DYING.format(calls=9)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        found = run(
+            f'ws://127.0.0.1:{port}{Dialect.OPENPI.value}', tmp_path / 'r.json', '--episodes', '3',
+            '--seed', '5', '--video', str(tmp_path / 'videos'), '--gif', expect=1,
+        )  # fmt: skip
+        assert server.wait(10) == 9
+    finally:
+        server.kill()
+        server.wait()
+    told = capsys.readouterr()
+    assert 'went away while it was asked' in told.err
+    assert 'lift  1/1' in told.out
+    whole, broken = found['episodes']
+    assert whole['success']
+    assert whole['error'] is None
+    assert not broken['success']
+    assert 'went away' in broken['error']
+    assert broken['steps'] == 8 * broken['inferences'] > 0
+    for episode in (whole, broken):
+        path = Path(episode['video'])
+        assert path.parent == tmp_path / 'videos'
+        assert count_frames(path) == episode['steps'] + 1
+        capture = cv2.VideoCapture(str(path))
+        assert capture.get(cv2.CAP_PROP_FPS) == c.CONTROL_RATE
+        frames = [capture.read()[1] for _ in range(episode['steps'] + 1)]
+        capture.release()
+        assert {frame.shape for frame in frames} == {(*SIZE, 3)}
+        # Something moves, and there is a caption.
+        assert np.abs(frames[0].astype(int) - frames[-1]).max() > 100
+        assert frames[0][:28].max() > 200
+        from PIL import Image
+
+        with Image.open(path.with_suffix('.gif')) as picture:
+            assert picture.n_frames == -(-(episode['steps'] + 1) // 3)
+            assert picture.size == (480, 104)
+
+
+def test_files_that_cannot_be_written_are_refused(tmp_path, capsys):
+    (tmp_path / 'taken').write_text('')
+    with standing_in({}, lambda _: {'actions': turning(10)}) as server:
+        arguments = ['ws', '--url', server.url, '--episodes', '1', '--max-steps', '1']
+        assert main([*arguments, '--json', str(tmp_path / 'taken' / 'r.json')]) == 2
+        assert f'--json: {tmp_path / "taken"}' in capsys.readouterr().err
+        assert main([*arguments, '--video', str(tmp_path / 'taken')]) == 2
+        assert f'--video: {tmp_path / "taken"}' in capsys.readouterr().err
+    assert server.sent == []
+
+
+def test_a_file_that_can_no_longer_be_written_ends_the_run(tmp_path, capsys):
+    file = tmp_path / 'r.json'
+
+    def answer(_: object) -> dict[str, Any]:
+        # As a full disk: the file cannot be replaced.
+        file.mkdir(exist_ok=True)
+        (file / 'x').touch()
+        return {'actions': turning(10)}
+
+    with standing_in({}, answer) as server:
+        arguments = ['--episodes', '3', '--max-steps', '1', '--json', str(file)]
+        assert main(['ws', '--url', server.url, *arguments]) == 1
+    told = capsys.readouterr()
+    assert f'{file}: cannot be written' in told.err
+    assert 'lift  0/1' in told.out
+
+
+ARGUMENTS = {
+    'episodes': (['--episodes', '0'], '--episodes: 0, expected 1 or more'),
+    'seed': (['--seed', '-1'], '--seed: -1, expected 0 or more'),
+    'steps': (['--max-steps', '0'], '--max-steps: 0'),
+    'prompt': (['--prompt', ' '], '--prompt: is empty'),
+    'gif': (['--gif'], '--gif: needs --video'),
+    'frames': (['--frames=-8,-16,0'], "--frames: '-8,-16,0', expected whole numbers that rise"),
+    'address': (['--url', 'http://x:1'], 'is an http:// address'),
+}
+
+
+@pytest.mark.parametrize(('arguments', 'reason'), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_that_cannot_be_are_refused(arguments, reason, capsys):
+    assert main(['ws', '--url', 'ws://127.0.0.1:9/', *arguments]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_without_a_display_there_is_no_window(monkeypatch, capsys):
+    monkeypatch.delenv('DISPLAY', raising=False)
+    monkeypatch.delenv('WAYLAND_DISPLAY', raising=False)
+    with standing_in({}, lambda _: {'actions': turning(10)}) as server:
+        assert main(['ws', '--url', server.url, '--view']) == 2
+    assert 'there is no display' in capsys.readouterr().err
+    assert server.sent == []
+
+
+def test_without_openpis_client_it_says_how_to_install_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, 'openpi_client', None)
+    assert main(['ws', '--url', 'ws://127.0.0.1:9/']) == 2
+    assert 'pip install --no-deps openpi-client' in capsys.readouterr().err
+
+
+def test_another_prompt_is_sent_and_the_task_still_judged(expert: Served, tmp_path):
+    found = run(
+        expert.url(Dialect.OPENPI), tmp_path / 'r.json', '--episodes', '1', '--seed', '5',
+        '--task', 'bowl', '--prompt', 'lift the red cube', '--max-steps', '60',
+    )  # fmt: skip
+    (episode,) = found['episodes']
+    assert (episode['task'], episode['success'], episode['steps']) == ('bowl', False, 60)
+    assert episode['seconds']['lift'] is not None
+    assert found['summary'][0]['done_besides'] == {'reach': 1, 'lift': 1}
+
+
+def test_the_help_of_each_command_names_its_options(capsys):
+    with pytest.raises(SystemExit):
+        main(['ws', '--help'])
+    told = capsys.readouterr().out
+    assert all(option in told for option in ('--url', '--task', '--horizon', '--json', '--view'))
+    assert main([]) == 2
+
+
+def test_steps_are_counted_over_chunks(tmp_path):
+    numbers = itertools.count()
+    with standing_in({}, lambda _: {'actions': turning(10), 'n': next(numbers)}) as server:
+        found = run(
+            server.url, tmp_path / 'r.json', '--episodes', '1', '--horizon', '3',
+            '--max-steps', '7',
+        )  # fmt: skip
+    assert found['episodes'][0]['inferences'] == len(server.sent) == 3
