@@ -71,18 +71,23 @@ class RobotModel:
         """Follow a row of positions or velocities; return why it is refused, '' = it is not."""
         return self._count(output, self._arrays[output].take(values, now_ns))
 
-    def step(self, now_ns: int) -> None:
-        """Let the joints move until now."""
-        seconds = max(0, now_ns - self._now_ns) / NANOSECONDS
-        self._now_ns = max(now_ns, self._now_ns)
+    def targets(self, now_ns: int) -> dict[str, float]:
+        """Return where the controllers want each joint now; what follows a gripper is told too."""
         targets: dict[str, float] = {}
         for name, controller in (self._trajectories | self._arrays).items():
-            row = controller.desired(self._now_ns)
+            row = controller.desired(now_ns)
             targets.update(zip(self._outputs[name].joints, map(float, row), strict=True))
         for measured, link in self._links.items():
             if self.taken[link.output]:
                 commanded = targets[self._outputs[link.output].joints[link.index]]
                 targets[measured] = link.scale * commanded + link.offset
+        return targets
+
+    def step(self, now_ns: int) -> None:
+        """Let the joints move until now."""
+        seconds = max(0, now_ns - self._now_ns) / NANOSECONDS
+        self._now_ns = max(now_ns, self._now_ns)
+        targets = self.targets(self._now_ns)
         if self.stuck:
             return
         for name, target in targets.items():

@@ -45,8 +45,8 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from openpi_policy_ros.fake_robot.controller_topics import read_trajectory
 from openpi_policy_ros.fake_robot.forward_controller import ForwardController
-from openpi_policy_ros.fake_robot.node import read_trajectory
 from openpi_policy_ros.fake_robot.trajectory_controller import TrajectoryController
 
 PERIOD = 0.01
