@@ -28,6 +28,7 @@ setup(
         f'{NAME}.config',
         SIM,
         f'{SIM}.commands',
+        f'{SIM}.ros',
     ],
     package_dir={f'{NAME}.config': 'config', SIM: 'sim'},
     package_data={
@@ -78,6 +79,7 @@ setup(
             f'openpi-policy-sim = {SIM}.cli:main',
             'openpi_policy_node = openpi_policy_ros.ros.main:main',
             'openpi_policy_fake_robot = openpi_policy_ros.fake_robot.main:main',
+            f'openpi_policy_sim_robot = {SIM}.ros.main:main',
         ],
         'openpi_policy_ros.policies': [
             'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',

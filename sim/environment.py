@@ -26,8 +26,10 @@ ACTION_SPACES: Final = (POSITION, VELOCITY)
 _LOWER, _UPPER = np.array(c.LOWER), np.array(c.UPPER)
 # A damped drive moves at (target − angle) × kp / kd: a target this far away asks for the limit.
 _REACH = np.array(c.VELOCITY) * c.DAMPING / c.STIFFNESS
-# The physics steps between two looks at the speed: 120 Hz.
-_SLICE = 4
+SERVO_STEPS: Final = 8
+"""Calls of ``servo`` that are one action: 120 a second."""
+# The physics steps between two looks at the speed.
+_SLICE = c.SUBSTEPS // SERVO_STEPS
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 _BROKEN = (
     mujoco.mjtWarning.mjWARN_BADQPOS,
@@ -142,6 +144,30 @@ class Environment:
         self._drive(clipped)
         return self.state()
 
+    def servo(self, joints: Vector, fingers: float) -> None:
+        """Run 1/120 s towards set points: for controllers that are finer than actions.
+
+        Args:
+            joints: float64 [7], rad, finite.
+            fingers: how far each has come from open, 0 to ``STROKE`` m, finite.
+
+        Raises:
+            SimulationError: the physics broke down.
+
+        """
+        data = self.data
+        target = np.clip(joints, _LOWER, _UPPER)
+        if (target != joints).any():
+            self._count('position')
+        measured = data.qpos[: c.JOINTS]
+        near = np.clip(target, measured - _REACH, measured + _REACH)
+        if (near != target).any():
+            self._count('velocity')
+        data.ctrl[: c.JOINTS] = near
+        data.ctrl[c.JOINTS] = min(max(fingers, 0.0), c.STROKE)
+        mujoco.mj_step(self.model, data, nstep=_SLICE)
+        self._settle()
+
     def state(self) -> State:
         """Return the present state, a copy."""
         data = self.data
@@ -241,6 +267,11 @@ class Environment:
             for _ in range(c.SUBSTEPS // _SLICE):
                 data.ctrl[: c.JOINTS] = np.clip(target, joints - _REACH, joints + _REACH)
                 mujoco.mj_step(self.model, data, nstep=_SLICE)
+        self._settle()
+
+    def _settle(self) -> None:
+        """See that the physics holds, and put what hangs on the joints where they are now."""
+        data = self.data
         # MuJoCo starts from zero where it breaks down, and only counts it.
         if broken := [kind.name for kind in _BROKEN if data.warning[kind].number]:
             raise SimulationError(
