@@ -18,6 +18,7 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.ros import launch_simulation
 from openpi_policy_ros.ros.launch_arguments import (
     NODE,
     LaunchArgument,
@@ -101,4 +102,25 @@ def fake_robot_node(arguments: Sequence[str], namespace: str) -> Node:
         additional_env=dds_environment(os.environ),
         output='screen',
         on_exit=Shutdown(reason='a fake robot ended'),
+    )
+
+
+def simulated_robot_node(arguments: Sequence[str], namespace: str) -> Node:
+    """Return the simulated robot; when its episodes are over, all ends.
+
+    Args:
+        arguments: of ``openpi_policy_sim_robot``.
+        namespace: of its node, '' = none.
+
+    """
+    return Node(
+        package=PACKAGE,
+        executable=launch_simulation.EXECUTABLE,
+        namespace=namespace,
+        arguments=list(arguments),
+        additional_env=dds_environment(os.environ),
+        output='screen',
+        # A bar for the episodes.
+        emulate_tty=True,
+        on_exit=Shutdown(reason='the simulated robot ended'),
     )

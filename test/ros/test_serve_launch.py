@@ -20,6 +20,7 @@ from launch_ros.actions import Node  # noqa: E402
 
 from openpi_policy_ros.ros.launch_arguments import ARGUMENTS  # noqa: E402
 from openpi_policy_ros.ros.launch_robots import FAKE_ARGUMENTS, TWO_ARGUMENTS  # noqa: E402
+from openpi_policy_ros.ros.launch_simulation import SIMULATION_ARGUMENTS  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / 'launch'
 
@@ -47,7 +48,12 @@ def make_node(**values: str) -> Node:
 
 @pytest.mark.parametrize(
     ('name', 'arguments'),
-    [('serve', ARGUMENTS), ('fake_robot', FAKE_ARGUMENTS), ('two_robots', TWO_ARGUMENTS)],
+    [
+        ('serve', ARGUMENTS),
+        ('fake_robot', FAKE_ARGUMENTS),
+        ('two_robots', TWO_ARGUMENTS),
+        ('sim', SIMULATION_ARGUMENTS),
+    ],
 )
 def test_every_argument_is_declared_with_its_description(name: str, arguments: Any) -> None:
     declared = {
@@ -90,3 +96,13 @@ def test_two_robots_are_two_nodes_and_with_fakes_four() -> None:
 def test_two_robots_on_one_port_end_launch_with_the_reason() -> None:
     with pytest.raises(RuntimeError, match='both ports are 8001'):
         make_nodes('two_robots', robot='so101', model='m', left_port='8001')
+
+
+def test_the_simulated_robot_comes_with_the_node_that_drives_it() -> None:
+    nodes = make_nodes('sim', model='m', episodes='3')
+    assert executables(nodes) == ['openpi_policy_sim_robot', 'openpi_policy_node']
+
+
+def test_a_simulation_without_a_model_ends_with_the_hint() -> None:
+    with pytest.raises(RuntimeError, match='no model to serve'):
+        make_nodes('sim', episodes='3')
