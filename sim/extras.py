@@ -10,7 +10,9 @@ from typing import Final
 from openpi_policy_ros_sim.errors import SimulationError
 
 _EXTRA: Final = "pip install 'openpi_policy_ros[sim]'"
-_CLIENT: Final = 'pip install --no-deps openpi-client dm-tree pillow typing_extensions'
+_CLIENT: Final = (
+    'pip install --no-deps openpi-client && pip install dm-tree typing_extensions pillow'
+)
 _NEEDED: Final = {
     'mujoco': ('MuJoCo', _EXTRA),
     'PIL': ('Pillow', _EXTRA),

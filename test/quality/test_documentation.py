@@ -104,6 +104,13 @@ def test_options_of_openpi_policy_in_the_pages_are_known(words, run, tool):
     assert unknown == []
 
 
+@pytest.mark.parametrize('words', options_of('openpi-policy-sim'), ids=' '.join)
+def test_options_of_openpi_policy_sim_in_the_pages_are_known(words, run, tool):
+    text = run([tool('openpi-policy-sim'), words[1], '--help'])
+    options = [word.partition('=')[0] for word in words if word.startswith('--')]
+    assert [option for option in options if not re.search(rf'{option}\b', text)] == []
+
+
 @pytest.mark.parametrize('block', blocks('python'), ids=lambda block: block.page)
 def test_a_python_example_compiles(block):
     compile(block.text, block.page, 'exec')
