@@ -127,8 +127,9 @@ class _Run:
         request = self._observer.request(observation.state)
         policy_seed = self._bench.results.settings.policy_seed
         if policy_seed is not None:
-            calls = len(self.latencies)
-            request[SEED] = (1_000_003 * policy_seed + 1009 * self._seed + calls) % 2**31
+            # With 0 those that ``served.ServedPolicy`` takes: the two go the same way.
+            own = 1000 * self._seed + len(self.latencies) + 1
+            request[SEED] = (1_000_003 * policy_seed + own) % 2**31
         reply = self._bench.server.infer(request)
         self.latencies.append(reply.latency_ms)
         chunk = reply.actions

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -16,6 +17,12 @@ from openpi_policy_ros_sim.environment import Environment
 from openpi_policy_ros_sim.errors import SimulationError
 
 _REMEDY = 'leave --view out, and record with --video DIR instead'
+# MuJoCo ends the process where it gets no window, so another one tries first.
+_PROBE = (
+    'import glfw, warnings; warnings.simplefilter("error"); glfw.init(); '
+    'glfw.window_hint(glfw.VISIBLE, 0); glfw.create_window(64, 64, "", None, None)'
+)
+_PROBE_TIMEOUT_S = 30.0
 
 
 class Closed(SimulationError):
@@ -41,13 +48,14 @@ class Window:
                 'there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)',
                 remedy=_REMEDY,
             )
+        _try(variables)
         try:
             from mujoco import viewer
 
             self._viewer: Any = viewer.launch_passive(
                 environment.model, environment.data, show_left_ui=False, show_right_ui=False
             )
-        except Exception as error:  # every window system has its own
+        except Exception as error:  # MuJoCo has no one kind of error for it
             raise SimulationError(
                 f'no window can be opened ({type(error).__name__}: {error})', remedy=_REMEDY
             ) from error
@@ -80,3 +88,26 @@ class Window:
         # What an inference took is not caught up with.
         self._due = max(self._due + 1.0 / c.CONTROL_RATE, now)
         time.sleep(self._due - now)
+
+
+def _try(variables: Mapping[str, str]) -> None:
+    """Open a window that nobody sees, elsewhere.
+
+    Raises:
+        SimulationError: there is none to be had.
+
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, '-c', _PROBE],
+            env=dict(variables),
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+        reason = done.stderr.strip().splitlines()[-1:] or [f'exit status {done.returncode}']
+    except subprocess.TimeoutExpired:
+        done, reason = None, [f'no answer within {_PROBE_TIMEOUT_S:g} s']
+    if done is None or done.returncode != 0:
+        raise SimulationError(f'no window can be opened ({reason[0]})', remedy=_REMEDY)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +30,10 @@ from openpi_policy_ros_sim.privileged import POSES
 pytest.importorskip('mujoco')
 cv2 = pytest.importorskip('cv2')
 
+from openpi_policy_ros_sim.dataset import views  # noqa: E402
 from openpi_policy_ros_sim.environment import Environment  # noqa: E402
+from openpi_policy_ros_sim.episodes import Observation, run_episode  # noqa: E402
+from openpi_policy_ros_sim.served import ServedPolicy  # noqa: E402
 from openpi_policy_ros_sim.video import SIZE, count_frames  # noqa: E402
 
 BOTH_PATHS = pytest.mark.parametrize('dialect', Dialect, ids=lambda dialect: dialect.name.lower())
@@ -131,6 +136,41 @@ def test_a_checkpoint_takes_what_is_sent(dialect, tmp_path):
         assert (episode['steps'], episode['inferences']) == (12, 2)
         assert episode['error'] is None
     assert found[0]['episodes'][0]['clamped'] == found[1]['episodes'][0]['clamped']
+
+
+def test_the_wire_changes_nothing(tmp_path):
+    make_checkpoint(tmp_path / 'made', 'small', 0)
+    policy = load_policy(str(tmp_path / 'made'), profile=load_robot('droid_jointpos').profile)
+    asked: list[dict[str, Any]] = []
+    answer = policy.infer
+
+    def infer(requests: Any) -> Any:
+        asked.extend(dict(request.observation) for request in requests)
+        return answer(requests)
+
+    policy.infer = infer  # type: ignore[method-assign]
+    with serving(policy) as served:
+        asked.clear()
+        options = ('--episodes', '1', '--seed', '4', '--max-steps', '24', '--policy-seed', '0')
+        run(served.url(Dialect.OPENPI), tmp_path / 'r.json', *options)
+    seen = []
+    with ServedPolicy(tmp_path / 'made') as direct, Environment() as environment:
+        act = direct.begin(4)
+
+        def note(observation: Observation) -> Any:
+            seen.append(observation)
+            return act(observation)
+
+        run_episode(environment, note, seed=4, task='lift', views=views('letterbox'), max_steps=24)
+    assert len(asked) == len(seen) == 3
+    for request, observation in zip(asked, seen, strict=True):
+        np.testing.assert_array_equal(
+            request['observation/joint_position'], observation.state.policy_state[:7]
+        )
+        np.testing.assert_array_equal(
+            request['observation/wrist_image_left'], observation.images['wrist']
+        )
+    assert not np.array_equal(seen[0].state.joint_position, seen[2].state.joint_position)
 
 
 def test_the_names_of_pi0_base_are_known(tmp_path, capsys):
@@ -444,6 +484,39 @@ def test_without_a_display_there_is_no_window(monkeypatch, capsys):
         assert main(['ws', '--url', server.url, '--view']) == 2
     assert 'there is no display' in capsys.readouterr().err
     assert server.sent == []
+
+
+def test_a_display_that_is_not_there_is_told(monkeypatch, capsys):
+    monkeypatch.setenv('DISPLAY', ':9876')
+    monkeypatch.delenv('WAYLAND_DISPLAY', raising=False)
+    with standing_in({}, lambda _: {'actions': turning(10)}) as server:
+        assert main(['ws', '--url', server.url, '--view']) == 2
+    assert 'no window can be opened' in capsys.readouterr().err
+    assert server.sent == []
+
+
+@pytest.mark.skipif(shutil.which('Xvfb') is None, reason='needs Xvfb')
+def test_a_window_opens_beside_the_cameras(tmp_path):
+    # In a process of its own: MuJoCo's window takes the process along where something is amiss.
+    screen = subprocess.Popen(
+        ['Xvfb', '-displayfd', '1', '-screen', '0', '640x480x24'],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        assert screen.stdout is not None
+        display = f':{screen.stdout.readline().strip()}'
+        with standing_in({}, lambda _: {'actions': turning(10)}) as server:
+            done = subprocess.run(
+                [sys.executable, '-m', 'openpi_policy_ros_sim.cli', 'ws', '--url', server.url,
+                 '--episodes', '1', '--max-steps', '9', '--view'],
+                env={**os.environ, 'DISPLAY': display},
+                capture_output=True, text=True, timeout=90, check=False,
+            )  # fmt: skip
+    finally:
+        screen.kill()
+        screen.wait()
+    assert done.returncode == 0, done.stderr
+    assert len(server.sent) == 2
 
 
 def test_without_openpis_client_it_says_how_to_install_it(monkeypatch, capsys):
