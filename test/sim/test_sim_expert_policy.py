@@ -15,7 +15,6 @@ from openpi_policy_ros.errors import ConfigurationError, InvalidObservation
 from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
 from openpi_policy_ros.policies.loading import load_policy, needs_model
 from openpi_policy_ros_sim.privileged import POSES
-from openpi_policy_ros_sim.request import make_plan
 
 pytest.importorskip('mujoco')
 

@@ -24,14 +24,13 @@ from openpi_policy_ros.policies.pi0.make_checkpoint import make_checkpoint
 from openpi_policy_ros.wire import Dialect
 from openpi_policy_ros_sim import constants as c
 from openpi_policy_ros_sim.cli import main
-from openpi_policy_ros_sim.environment import letterbox
 from openpi_policy_ros_sim.privileged import POSES
 
 pytest.importorskip('mujoco')
 cv2 = pytest.importorskip('cv2')
 
 from openpi_policy_ros_sim.dataset import views  # noqa: E402
-from openpi_policy_ros_sim.environment import Environment  # noqa: E402
+from openpi_policy_ros_sim.environment import Environment, letterbox  # noqa: E402
 from openpi_policy_ros_sim.episodes import Observation, run_episode  # noqa: E402
 from openpi_policy_ros_sim.served import ServedPolicy  # noqa: E402
 from openpi_policy_ros_sim.video import SIZE, count_frames  # noqa: E402
