@@ -218,6 +218,7 @@ FAMILIES = {
         droid('droid_jointpos', 'joint_position', finger_joint=0.2),
         droid('droid_jointpos_delta', 'joint_position', differences=7, finger_joint=0.2),
         droid('fr3', 'joint_position', 'fr3_joint', fr3_finger_joint1=0.03),
+        droid('sim_droid', 'joint_position', finger_joint=0.25 * 0.0425),
         roboarena(),
         aloha(),
         libero(),

@@ -28,8 +28,8 @@ ECHO: Final = 10.0
 SETTLE: Final = 5.0
 """Seconds in which the node may still refuse to be enabled: it learns the limits, hears joints."""
 AGAIN: Final = 0.5
-SILENCE: Final = 5.0
-"""Seconds in which an enabled node commands or says something: it holds sooner than that."""
+SILENCE: Final = 10.0
+"""Seconds in which an enabled node commands or says something: waiting for long (S15) it holds."""
 _FACTS: Final = ('policy', 'model', 'revision', 'weights_hash', 'action_space', 'robot')
 _DRIVING: Final = ('ENABLED', 'WAIT')
 COUNTED: Final = (

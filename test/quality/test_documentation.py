@@ -24,6 +24,7 @@ from openpi_policy_ros.policies.pi0.options import Pi0Options, read_options
 from openpi_policy_ros.policies.rehearsal.options import RehearsalOptions
 from openpi_policy_ros.ros.launch_arguments import ARGUMENTS
 from openpi_policy_ros.ros.launch_robots import FAKE_ARGUMENTS, TWO_ARGUMENTS
+from openpi_policy_ros.ros.launch_simulation import SIMULATION_ARGUMENTS
 from openpi_policy_ros.ros.settings import NodeConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,7 +174,12 @@ def test_a_shipped_configuration_file_loads(path):
 
 def test_a_launch_command_uses_arguments_that_the_launch_file_declares():
     launched = [words for words in options_of('ros2') if words[1] == 'launch']
-    declared = {'serve': ARGUMENTS, 'fake_robot': FAKE_ARGUMENTS, 'two_robots': TWO_ARGUMENTS}
+    declared = {
+        'serve': ARGUMENTS,
+        'fake_robot': FAKE_ARGUMENTS,
+        'two_robots': TWO_ARGUMENTS,
+        'sim': SIMULATION_ARGUMENTS,
+    }
     assert {words[3].partition('.')[0] for words in launched} == set(declared)
     for words in launched:
         assert words[2] == 'openpi_policy_ros'

@@ -16,7 +16,7 @@ from shipped_rig import ShippedRig
 from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.control.commands import GripperCommand
 
-DRIVEN = ('fr3', 'aloha', 'so101')
+DRIVEN = ('fr3', 'aloha', 'so101', 'sim_droid')
 LEFT_OUT = ('droid', 'droid_jointpos', 'droid_jointpos_delta', 'roboarena', 'libero')
 
 VX300S = {

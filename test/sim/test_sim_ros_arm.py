@@ -15,7 +15,7 @@ from openpi_policy_ros.configuration.robot import RobotConfig, load_robot
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.fake_robot.trajectory_controller import Trajectory
 from openpi_policy_ros_sim import constants as c
-from openpi_policy_ros_sim.environment import SERVO_STEPS, Environment
+from openpi_policy_ros_sim.environment import SERVO_STEPS, Environment, letterbox
 from openpi_policy_ros_sim.errors import SimulationError
 from openpi_policy_ros_sim.ros.arm import NAMES, NANOSECONDS, SERVO_RATE, SimulatedArm, check_robot
 from openpi_policy_ros_sim.ros.pace import CATCH_UP_NS, Pace
@@ -156,6 +156,22 @@ def test_the_robot_file_observes_and_acts_as_droid_does() -> None:
     assert ROBOT.profile == droid.profile
     assert ROBOT.cameras == droid.cameras
     assert ROBOT.joints.keys == droid.joints.keys
+
+
+def test_a_policy_sees_the_cameras_picture_as_it_sees_the_clients(drawing) -> None:
+    """16:9 on a topic, in a square frame on the wire: the same pixels once scaled."""
+    torch = pytest.importorskip('torch')
+    from openpi_policy_ros.policies.pi0.preprocess import preprocess_image
+
+    drawing.reset(3)
+    for camera in ROBOT.camera_names:
+        picture = drawing.render(camera, 126, 224)
+        for size in (128, 224):
+            seen = [
+                preprocess_image(camera, image, (size, size), torch.device('cpu'))
+                for image in (picture, letterbox(picture, 224, 224))
+            ]
+            assert torch.equal(*seen)
 
 
 class Watch:
