@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -23,6 +24,7 @@ _PROBE = (
     'glfw.window_hint(glfw.VISIBLE, 0); glfw.create_window(64, 64, "", None, None)'
 )
 _PROBE_TIMEOUT_S = 30.0
+_CLOSING_TIMEOUT_S = 10.0
 
 
 class Closed(SimulationError):
@@ -52,6 +54,7 @@ class Window:
         try:
             from mujoco import viewer
 
+            before = set(threading.enumerate())
             self._viewer: Any = viewer.launch_passive(
                 environment.model, environment.data, show_left_ui=False, show_right_ui=False
             )
@@ -59,6 +62,7 @@ class Window:
             raise SimulationError(
                 f'no window can be opened ({type(error).__name__}: {error})', remedy=_REMEDY
             ) from error
+        self._drawers = set(threading.enumerate()) - before
         self._due = time.monotonic()
 
     def __enter__(self) -> Window:
@@ -73,6 +77,9 @@ class Window:
     ) -> None:
         """Close the window."""
         self._viewer.close()
+        # It only asks for it: whoever goes on takes the graphics away under those that still draw.
+        for thread in self._drawers:
+            thread.join(_CLOSING_TIMEOUT_S)
 
     def show(self) -> None:
         """Show the present moment, not before its time.

@@ -1,19 +1,28 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A server that is none of ours: greets with what it is told to, and keeps what it is sent."""
+"""The simulator's WebSocket loop, and a server that is none of ours for it to talk to.
+
+The server greets with what it is told to, and keeps what it is sent.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from openpi_client import msgpack_numpy
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
+
+from openpi_policy_ros_sim import constants as c
+from openpi_policy_ros_sim.cli import main
 
 
 @dataclass
@@ -66,3 +75,18 @@ def standing_in(
             server.shutdown()
             thread.join(10.0)
             assert not thread.is_alive()
+
+
+def run(url: str, file: Path, *arguments: str, expect: int = 0) -> dict[str, Any]:
+    """Run the command; return its file of results."""
+    status = main(['ws', '--url', url, '--json', str(file), *arguments])
+    assert status == expect
+    content: dict[str, Any] = json.loads(file.read_text(encoding='utf-8'))
+    return content
+
+
+def turning(rows: int) -> np.ndarray:
+    """Return a chunk that turns the first joint, so that no two images are equal."""
+    chunk = np.tile(np.append(c.HOME, 0.0), (rows, 1)).astype(np.float32)
+    chunk[:, 0] = np.linspace(0.02, 0.3, rows)
+    return chunk

@@ -20,6 +20,7 @@ pytest.importorskip('mujoco')
 
 from openpi_policy_ros_sim.environment import Environment
 from openpi_policy_ros_sim.observing import Observer
+from openpi_policy_ros_sim.request import make_plan
 
 
 @pytest.fixture(scope='module')
