@@ -28,9 +28,9 @@ ROBOT = load_robot('sim_droid')
 class Played:
     """An arm and its clock."""
 
-    def __init__(self, environment: Environment, seed: int = 3) -> None:
+    def __init__(self, environment: Environment, seed: int = 3, robot: RobotConfig = ROBOT) -> None:
         self.now_ns = 10 * NANOSECONDS
-        self.arm = SimulatedArm(ROBOT, environment, self.now_ns)
+        self.arm = SimulatedArm(robot, environment, self.now_ns)
         self.arm.reset(seed, self.now_ns)
 
     def run(self, seconds: float) -> dict[str, float]:
@@ -98,6 +98,20 @@ def test_the_gripper_follows_its_array(environment):
     assert environment.state().gripper_position == pytest.approx(1.0, abs=0.03)
     played.arm.model.take_values('gripper', [0.0], played.now_ns)
     assert played.run(0.6)[FINGER_JOINT] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_an_array_of_velocities_moves_the_arm_at_them(environment):
+    values = ROBOT.model_dump()
+    values['profile'] |= {'action_space': 'joint_velocity', 'policy_server_config': {}}
+    values['outputs']['arm'] |= {'type': 'array', 'topic': 'velocity_controller/commands'}
+    robot = RobotConfig.model_validate(values)
+    check_robot(robot, 'mine')
+    played = Played(environment, robot=robot)
+    speeds = [0.3, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6]
+    assert played.arm.model.take_values('arm', speeds, played.now_ns) == ''
+    before = arm_of(played.run(0.8))
+    after = arm_of(played.run(0.5))
+    np.testing.assert_allclose((after - before) / 0.5, speeds, atol=0.03)
 
 
 def test_a_reset_forgets_what_was_commanded(environment):
