@@ -321,9 +321,10 @@ def test_a_model_beside_it_is_told_to_be_left_alone(caplog: pytest.LogCaptureFix
     assert 'the rehearsal has no model: /data/pi0 is not loaded' in caplog.text
 
 
-def test_only_the_rehearsal_needs_no_model(tmp_path: Path) -> None:
+def test_only_the_rehearsal_and_the_simulators_expert_need_no_model(tmp_path: Path) -> None:
     assert [name for name in registry.names() if not registry.find(name).needs_model] == [
-        'rehearsal'
+        'rehearsal',
+        'sim_expert',
     ]
     own = tmp_path / 'mine.yaml'
     own.write_text(yaml.safe_dump({'policy': 'rehearsal', 'period': 8.0}))
