@@ -23,6 +23,7 @@ from openpi_policy_ros.recording.messages import STORE
 from openpi_policy_ros.recording.session import (
     CHUNK,
     CHUNK_ARRAY,
+    CONTROLLER,
     INFERENCE,
     RECORDING,
     SCHEMA,
@@ -80,6 +81,8 @@ class Motion:
         measured: joint → positions.
         commanded: joint → what was sent; of a trajectory its points, each at its own time.
         planned: joint → chunks as they came, (times, values) each.
+        states: (time, state) whenever the robot's door said one.
+        end_ns: of the newest message.
 
     """
 
@@ -88,6 +91,17 @@ class Motion:
     planned: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]] = field(
         default_factory=dict
     )
+    states: list[tuple[int, str]] = field(default_factory=list)
+    end_ns: int = 0
+
+    def spans(self, state: str) -> list[tuple[int, int]]:
+        """Return when the robot's door was in a state: (from, to) each, ns."""
+        ends = [time_ns for time_ns, _ in self.states[1:]] + [self.end_ns]
+        return [
+            (start, max(start, end))
+            for (start, one), end in zip(self.states, ends, strict=False)
+            if one == state
+        ]
 
 
 class Recording:
@@ -169,13 +183,19 @@ class Recording:
         outputs = config.get('outputs', {})
         planned = f'{self.header["node"]}/{CHUNK}'
         own = f'{self.header["node"]}/'
+        states = f'{own}{CONTROLLER}'
         motion = Motion()
         for topic, time_ns, message in self._messages(
             lambda name, kind: (
-                kind in (JOINT_STATES, TRAJECTORY) or (kind == ARRAY and not name.startswith(own))
+                name == states
+                or kind in (JOINT_STATES, TRAJECTORY)
+                or (kind == ARRAY and not name.startswith(own))
             )
         ):
-            if message.__msgtype__ == JOINT_STATES:
+            motion.end_ns = max(motion.end_ns, time_ns)
+            if topic == states:
+                motion.states.append((time_ns, message.data.partition(':')[0]))
+            elif message.__msgtype__ == JOINT_STATES:
                 for joint, value in zip(message.name, message.position, strict=False):
                     _add(motion.measured, joint, time_ns, float(value))
             elif topic == planned:
