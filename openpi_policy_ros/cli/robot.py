@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from openpi_policy_ros.cli.common import add_command
@@ -115,12 +115,24 @@ class Operator:
         namespace: of the node that is spoken to.
         timeout: seconds to wait for it.
 
+    Raises:
+        PolicyRosError: no namespace that ROS could have.
+
     """
 
     def __init__(self, rclpy: Any, node: Any, namespace: str, timeout: float) -> None:
+        from rclpy.exceptions import InvalidTopicNameException
+        from rclpy.validate_full_topic_name import validate_full_topic_name
+
         self._rclpy = rclpy
         self._node = node
         self._name = '/'.join(['', *[part for part in namespace.split('/') if part], NODE])
+        try:
+            validate_full_topic_name(self._name)
+        except InvalidTopicNameException as error:
+            raise PolicyRosError(
+                f'--namespace {namespace!r}: {error}', expected='that of the node, e.g. /left'
+            ) from None
         self._timeout = timeout
 
     def press(self, action: str) -> int:
@@ -217,12 +229,7 @@ class Operator:
         return True
 
     def _nobody(self, what: str) -> NobodyAnswers:
-        ending = f'/{NODE}/enable'
-        there = sorted(
-            name.removesuffix('/enable')
-            for name, _ in self._node.get_service_names_and_types()
-            if name.endswith(ending)
-        )
+        there = self._nodes()
         domain = os.environ.get('ROS_DOMAIN_ID', '0')
         if self._name in there:
             remedy = 'the node is there, but too busy or about to end; see its log'
@@ -235,6 +242,20 @@ class Operator:
                 'the domain, discovery range and DDS profile of its shell (. scripts/env.sh)'
             )
         return NobodyAnswers(f'{what} within {self._timeout:g} s', remedy=remedy)
+
+    def _nodes(self) -> list[str]:
+        """Return the full names of the nodes that can be enabled."""
+        from rclpy.node import NodeNameNonExistentError
+
+        ending = f'/{NODE}/enable'
+        found: set[str] = set()
+        # By node: the graph's own list holds what clients ask for, ours too, though nobody has it.
+        for name, namespace in self._node.get_node_names_and_namespaces():
+            # It may just be leaving.
+            with suppress(NodeNameNonExistentError):
+                services = self._node.get_service_names_and_types_by_node(name, namespace)
+                found.update(one for one, _ in services if one.endswith(ending))
+        return sorted(one.removesuffix('/enable') for one in found)
 
 
 @contextmanager

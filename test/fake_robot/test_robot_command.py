@@ -118,6 +118,23 @@ def test_where_nobody_is_it_names_the_domain(
     assert f'ROS_DOMAIN_ID={domain}' in text
 
 
+def test_what_it_asks_for_itself_is_no_node(
+    domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'enable', '--timeout', '0.5']) == 2
+    assert f'there is no openpi_policy in this domain (ROS_DOMAIN_ID={domain})' in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize('namespace', ['1st', '/left arm', '/left-arm/'])
+def test_a_namespace_that_ros_cannot_have_is_refused(
+    namespace: str, domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'enable', '--namespace', namespace]) == 2
+    assert f'--namespace {namespace!r}: ' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ('words', 'why'),
     [
