@@ -35,6 +35,10 @@ TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
 
 
+_HEADER = {'door', 'connection', 'session', 'node', 'policy', 'robot', 'version'}
+"""Keys of what ``~/recording`` says that are read here."""
+
+
 @dataclass(frozen=True)
 class Recorded:
     """One inference.
@@ -224,6 +228,8 @@ class Recording:
                 header: dict[str, Any] = json.loads(message.data)
                 schema = header['schema']
             except (AttributeError, ValueError, KeyError, TypeError):
+                break
+            if schema == SCHEMA and not header.keys() >= _HEADER:
                 break
             if schema != SCHEMA:
                 raise PolicyRosError(

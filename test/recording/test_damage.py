@@ -87,3 +87,18 @@ def test_an_inference_that_is_told_wrongly(
 
     monkeypatch.setattr(Recording, '_messages', damaged)
     refuse(bag, f'{bag} is damaged', capsys)
+
+
+def test_a_strangers_topic_of_that_name(
+    bag: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    messages = Recording._messages
+
+    def strange(self: Recording, wanted: object) -> object:
+        for topic, time_ns, message in messages(self, wanted):
+            message.data = '{"schema": 1}'
+            yield topic, time_ns, message
+
+    monkeypatch.setattr(Recording, '_messages', strange)
+    assert main(['replay', str(bag)]) == 2
+    assert 'is a bag, but not one of this package' in capsys.readouterr().err
