@@ -154,7 +154,11 @@ class Operator:
 
         name, equals, value = text.partition('=')
         try:
-            parameter = Parameter(name, value=yaml.safe_load(value)).to_parameter_msg()
+            read = yaml.safe_load(value)
+            for number in read if isinstance(read, list) else [read]:
+                if isinstance(number, int) and not -(2**63) <= number < 2**63:
+                    raise ValueError(f'{number} has more than 64 bits')
+            parameter = Parameter(name, value=read).to_parameter_msg()
         except (yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
             raise PolicyRosError(f'set {text}: {error}', expected='NAME=VALUE') from None
         if not equals or not name:
@@ -218,7 +222,21 @@ class Operator:
         future = client.call_async(request)
         if not self._spin(future.done):
             raise self._nobody(f'{name} does not answer')
+        self._refuse_twins()
         return future.result()
+
+    def _refuse_twins(self) -> None:
+        """Refuse an answer that may be another node's than the one that moves the robot."""
+        all_ = self._node.get_node_names_and_namespaces()
+        count = sum(self._name == f'{space.rstrip("/")}/{name}' for name, space in all_)
+        if count > 1:
+            raise PolicyRosError(
+                f'{count} nodes are called {self._name}: one of them has answered, and another may '
+                'move the robot',
+                expected='one',
+                remedy='stop the robot with its emergency stop where it moves; end all nodes but '
+                'one, or give each a namespace',
+            )
 
     def _spin(self, done: Callable[[], Any]) -> bool:
         deadline = time.monotonic() + self._timeout

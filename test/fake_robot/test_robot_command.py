@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from node_process import LATCHED, RELIABLE, Peer, new_domain
 from rcl_interfaces.msg import SetParametersResult
@@ -100,6 +101,26 @@ def test_its_buttons_reach_the_node_and_its_answers_are_told(
     assert node.asked == [True, False, 'hold', (scale, 0.3), (scale, -1.0)]
 
 
+def test_an_answer_that_may_be_another_nodes_is_refused(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Only one of two that share a name gets the question: not always the one that moves the robot.
+    context = node.peer.context
+    twins = [
+        rclpy.create_node('openpi_policy', namespace='/left', context=context) for _ in range(2)
+    ]
+    try:
+        assert main(['robot', 'hold', *LEFT]) == 2
+    finally:
+        twins.pop().destroy_node()
+    assert '2 nodes are called /left/openpi_policy' in capsys.readouterr().err
+    node.peer.wait_until(
+        'one has left', lambda: node.peer.node.get_node_names().count('openpi_policy') == 1
+    )
+    assert main(['robot', 'hold', *LEFT]) == 0
+    twins.pop().destroy_node()
+
+
 def test_where_nobody_answers_it_says_who_is_there(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +163,8 @@ def test_a_namespace_that_ros_cannot_have_is_refused(
         (['hold', 'still'], 'hold still; expected hold alone'),
         (['set', 'safety.velocity_scale'], 'expected NAME=VALUE'),
         (['set', 'a={b: c}'], 'expected NAME=VALUE'),
+        (['set', f'seed={2**63}'], 'has more than 64 bits; expected NAME=VALUE'),
+        (['set', f'a=[1, {-(2**63) - 1}]'], 'has more than 64 bits; expected NAME=VALUE'),
     ],
 )
 def test_words_that_mean_nothing_are_refused(
