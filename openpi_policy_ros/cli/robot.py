@@ -15,7 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from openpi_policy_ros.cli.common import add_command
@@ -26,6 +26,9 @@ DIAGNOSTICS = '/diagnostics'
 NOT_DONE = 1
 WARNED, WRONG = 3, 4
 POLL = 0.1
+AT_ONCE = ('hold', 'disable')
+"""What makes the robot safer is sent first; who else may have got it is asked after that."""
+
 SETTLE = 0.3
 """Seconds in which a second node of that name has time to be found."""
 LEVELS = ('OK', 'WARN', 'ERROR', 'STALE')
@@ -123,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
         try:
             status = _do(operator, options, text)
             # One that was found only now may have got the command, too.
-            operator.refuse_namesakes()
+            operator.refuse_namesakes(SETTLE if options.action in AT_ONCE else 0.0)
         except Namesakes as error:
             print(error, file=sys.stderr)
             return NOT_DONE
@@ -152,12 +155,24 @@ class Operator:
         namespace: of the node that is spoken to.
         timeout: seconds to wait for it.
 
+    Raises:
+        PolicyRosError: no namespace that ROS could have.
+
     """
 
     def __init__(self, rclpy: Any, node: Any, namespace: str, timeout: float) -> None:
+        from rclpy.exceptions import InvalidTopicNameException
+        from rclpy.validate_full_topic_name import validate_full_topic_name
+
         self._rclpy = rclpy
         self._node = node
         self._name = '/'.join(['', *[part for part in namespace.split('/') if part], NODE])
+        try:
+            validate_full_topic_name(self._name)
+        except InvalidTopicNameException as error:
+            raise PolicyRosError(
+                f'--namespace {namespace!r}: {error}', expected='that of the node, e.g. /left'
+            ) from None
         self._timeout = timeout
 
     def press(self, action: str) -> int:
@@ -166,9 +181,9 @@ class Operator:
 
         if action in ('enable', 'disable'):
             request = SetBool.Request(data=action == 'enable')
-            answer = self._call('enable', SetBool, request, at_once=action == 'disable')
+            answer = self._call('enable', SetBool, request, at_once=action in AT_ONCE)
         else:
-            answer = self._call(action, Trigger, Trigger.Request(), at_once=action == 'hold')
+            answer = self._call(action, Trigger, Trigger.Request(), at_once=action in AT_ONCE)
         print(answer.message)
         return 0 if answer.success else NOT_DONE
 
@@ -205,6 +220,9 @@ class Operator:
                 value = float(value)
             elif kind is Parameter.Type.DOUBLE_ARRAY and isinstance(value, list):
                 value = [float(one) if type(one) is int else one for one in value]
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, int) and not -(2**63) <= one < 2**63:
+                    raise ValueError(f'{one} has more than 64 bits')
             return Parameter(name, value=value).to_parameter_msg()
         except (yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
             raise PolicyRosError(f'set {name}={text}: {error}', expected='NAME=VALUE') from None
@@ -349,12 +367,7 @@ class Operator:
         return True
 
     def _nobody(self, what: str) -> NobodyAnswers:
-        ending = f'/{NODE}/enable'
-        there = sorted(
-            name.removesuffix('/enable')
-            for name, _ in self._node.get_service_names_and_types()
-            if name.endswith(ending)
-        )
+        there = self._nodes()
         domain = os.environ.get('ROS_DOMAIN_ID', '0')
         if self._name in there:
             remedy = 'the node is there, but too busy or about to end; see its log'
@@ -367,6 +380,20 @@ class Operator:
                 'the domain, discovery range and DDS profile of its shell (. scripts/env.sh)'
             )
         return NobodyAnswers(f'{what} within {self._timeout:g} s', remedy=remedy)
+
+    def _nodes(self) -> list[str]:
+        """Return the full names of the nodes that can be enabled."""
+        from rclpy.node import NodeNameNonExistentError
+
+        ending = f'/{NODE}/enable'
+        found: set[str] = set()
+        # By node: the graph's own list holds what clients ask for, ours too, though nobody has it.
+        for name, namespace in self._node.get_node_names_and_namespaces():
+            # It may just be leaving.
+            with suppress(NodeNameNonExistentError):
+                services = self._node.get_service_names_and_types_by_node(name, namespace)
+                found.update(one for one, _ in services if one.endswith(ending))
+        return sorted(one.removesuffix('/enable') for one in found)
 
 
 @contextmanager

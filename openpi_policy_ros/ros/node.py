@@ -18,6 +18,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_srvs.srv import SetBool, Trigger
@@ -366,10 +367,15 @@ class PolicyNode(LifecycleNode):
             raise PolicyRosError('the node is stopping')
 
     def _separate_services(self) -> None:
-        """Let every service answer while a transition, which may load a model, takes minutes."""
+        """Let every service answer while a transition, which may load a model, takes minutes.
+
+        Those that set parameters take turns: what one has judged must hold until it is set.
+        """
+        setters = MutuallyExclusiveCallbackGroup()
         for service in self.services:
             if service.srv_type is not ChangeState:
-                service.callback_group = MutuallyExclusiveCallbackGroup()
+                sets = service.srv_type in (SetParameters, SetParametersAtomically)
+                service.callback_group = setters if sets else MutuallyExclusiveCallbackGroup()
                 service.callback_group.add_entity(service)
 
     def _take_down(self) -> None:

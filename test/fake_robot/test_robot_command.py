@@ -193,8 +193,14 @@ def test_what_no_parameter_can_be_is_refused_with_the_nearest_name(
 ) -> None:
     assert main(['robot', 'set', 'safety.velocity_scal=0.3', *LEFT]) == 1
     said = capsys.readouterr().out
-    assert main(['robot', 'set', 'safety.velocity_scale={b: c}', *LEFT]) == 2
-    assert 'expected NAME=VALUE' in capsys.readouterr().err
+    for value, why in (
+        ('safety.velocity_scale={b: c}', ''),
+        (f'seed={2**63}', 'more than 64 bits'),
+    ):
+        assert main(['robot', 'set', value, *LEFT]) == 2
+        text = capsys.readouterr().err
+        assert 'expected NAME=VALUE' in text
+        assert why in text
     assert 'has no parameter safety.velocity_scal; did you mean safety.velocity_scale?' in said
     assert node.asked == []
 
@@ -269,6 +275,23 @@ def test_where_nobody_is_it_names_the_domain(
     text = capsys.readouterr().err
     assert 'no service /openpi_policy/reset within 0.2 s' in text
     assert f'ROS_DOMAIN_ID={domain}' in text
+
+
+def test_what_it_asks_for_itself_is_no_node(
+    domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'enable', '--timeout', '0.5']) == 2
+    assert f'there is no openpi_policy in this domain (ROS_DOMAIN_ID={domain})' in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize('namespace', ['1st', '/left arm', '/left-arm/'])
+def test_a_namespace_that_ros_cannot_have_is_refused(
+    namespace: str, domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'enable', '--namespace', namespace]) == 2
+    assert f'--namespace {namespace!r}: ' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
