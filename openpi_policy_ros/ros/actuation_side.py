@@ -103,7 +103,12 @@ class ActuationSide:
         """Open or close the gate to the robot; return (done, one sentence for the operator)."""
         if on:
             self._limits.settle()
-            return door.enable(True)
+            done, text = door.enable(True)
+            rivals = self._outputs.rivals() if done else []
+            if rivals:
+                # Not refused: teleoperation may be meant to take over at times.
+                text += f'; take care, others command this robot too: {", ".join(rivals)}'
+            return done, text
         # Not through the door, which may be busy: closing waits for nobody.
         answer = self.actuation.enable(False)
         self._limits.settle()
