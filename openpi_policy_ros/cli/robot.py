@@ -2,25 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """``openpi-policy robot``: the operator's buttons of a running node, where no ``ros2`` is at hand.
 
-Exit status: 0 done, 1 the node refused, 2 nobody answered.
+Exit status: 0 done, 1 the node refused or two share its name, 2 nobody answered; of `diagnostics`
+also 3 a part warns, 4 one is in error or stale.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from openpi_policy_ros.cli.common import add_command
 from openpi_policy_ros.errors import PolicyRosError
 
 NODE = 'openpi_policy'
+DIAGNOSTICS = '/diagnostics'
 NOT_DONE = 1
+WARNED, WRONG = 3, 4
 POLL = 0.1
+AT_ONCE = ('hold', 'disable')
+"""What makes the robot safer is sent first; who else may have got it is asked after that."""
+
+SETTLE = 0.3
+"""Seconds in which a second node of that name has time to be found."""
+LEVELS = ('OK', 'WARN', 'ERROR', 'STALE')
+_NUMBER = re.compile(r'(?<![\w.])\d+(\.\d+)?(?![\w.])')
+"""A number by itself: no part of a name, as in S2 or cam_1."""
 
 DESCRIPTION = """\
 Talk to a running openpi_policy_node, in the ROS domain of this shell (ROS_DOMAIN_ID):
@@ -32,6 +45,8 @@ Talk to a running openpi_policy_node, in the ROS domain of this shell (ROS_DOMAI
   prompt    tell the policy what to do
   set       change one of the parameters that take effect at once, e.g. safety.velocity_scale
   status    say how the node is: the state and its reason
+  diagnostics
+            say how each part of it is: cameras, joints, inference, ...
 
 None of them is a safety function: keep the robot's emergency stop in hand (docs/safety.md).
 """
@@ -45,15 +60,19 @@ examples:
   slowly at first, then faster:
     openpi-policy robot set safety.velocity_scale=0.3
   what the policy is to do:
-    openpi-policy robot prompt "pick up the block"
+    openpi-policy robot prompt pick up the block
 """
-ACTIONS = ('enable', 'disable', 'hold', 'reset', 'prompt', 'set', 'status')
+ACTIONS = ('enable', 'disable', 'hold', 'reset', 'prompt', 'set', 'status', 'diagnostics')
 WITH_TEXT = {'prompt': 'a text', 'set': 'NAME=VALUE'}
 """Actions that need one more word."""
 
 
 class NobodyAnswers(PolicyRosError):
     """The node is not there, or not in this domain or namespace."""
+
+
+class Namesakes(PolicyRosError):
+    """More than one node has the name, so that it is chance which one answers."""
 
 
 def add(commands: Any) -> None:
@@ -67,7 +86,7 @@ def add(commands: Any) -> None:
     )
     parser.set_defaults(run=_run)
     parser.add_argument('action', choices=ACTIONS, help='see above')
-    parser.add_argument('text', nargs='?', help='of prompt and set')
+    parser.add_argument('text', nargs='*', help='of prompt and set: the rest of the line')
     parser.add_argument('--namespace', default='', help='of the node, e.g. /left (default: none)')
     parser.add_argument(
         '--timeout',
@@ -76,15 +95,22 @@ def add(commands: Any) -> None:
         metavar='SECONDS',
         help='how long to wait for the node (default: 5)',
     )
-    parser.add_argument('--follow', action='store_true', help='status: every change, until Ctrl-C')
-    parser.add_argument('--all', action='store_true', help='status: every key and value')
+    parser.add_argument(
+        '--follow',
+        action='store_true',
+        help='status, diagnostics: every change, until Ctrl-C',
+    )
+    parser.add_argument(
+        '--all', action='store_true', help='status, diagnostics: every key and value'
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
     wanted = WITH_TEXT.get(options.action, '')
-    if bool(wanted) != (options.text is not None):
+    text = ' '.join(options.text)
+    if bool(wanted) != bool(options.text):
         raise PolicyRosError(
-            f'{options.action} {options.text or ""}'.strip(),
+            f'{options.action} {text}'.strip(),
             expected=f'{wanted} after {options.action}' if wanted else f'{options.action} alone',
         )
     try:
@@ -97,13 +123,27 @@ def _run(options: argparse.Namespace) -> int:
         ) from None
     with _node(rclpy) as node:
         operator = Operator(rclpy, node, options.namespace, options.timeout)
-        if options.action == 'status':
-            return operator.status(follow=options.follow, everything=options.all)
-        if options.action == 'prompt':
-            return operator.prompt(options.text)
-        if options.action == 'set':
-            return operator.set(options.text)
-        return operator.press(options.action)
+        try:
+            status = _do(operator, options, text)
+            # One that was found only now may have got the command, too.
+            operator.refuse_namesakes(SETTLE if options.action in AT_ONCE else 0.0)
+        except Namesakes as error:
+            print(error, file=sys.stderr)
+            return NOT_DONE
+        return status
+    return 0
+
+
+def _do(operator: Operator, options: argparse.Namespace, text: str) -> int:
+    if options.action == 'status':
+        return operator.status(follow=options.follow, everything=options.all)
+    if options.action == 'diagnostics':
+        return operator.diagnostics(follow=options.follow, everything=options.all)
+    if options.action == 'prompt':
+        return operator.prompt(text)
+    if options.action == 'set':
+        return operator.set(text)
+    return operator.press(options.action)
 
 
 class Operator:
@@ -115,12 +155,24 @@ class Operator:
         namespace: of the node that is spoken to.
         timeout: seconds to wait for it.
 
+    Raises:
+        PolicyRosError: no namespace that ROS could have.
+
     """
 
     def __init__(self, rclpy: Any, node: Any, namespace: str, timeout: float) -> None:
+        from rclpy.exceptions import InvalidTopicNameException
+        from rclpy.validate_full_topic_name import validate_full_topic_name
+
         self._rclpy = rclpy
         self._node = node
         self._name = '/'.join(['', *[part for part in namespace.split('/') if part], NODE])
+        try:
+            validate_full_topic_name(self._name)
+        except InvalidTopicNameException as error:
+            raise PolicyRosError(
+                f'--namespace {namespace!r}: {error}', expected='that of the node, e.g. /left'
+            ) from None
         self._timeout = timeout
 
     def press(self, action: str) -> int:
@@ -128,29 +180,60 @@ class Operator:
         from std_srvs.srv import SetBool, Trigger
 
         if action in ('enable', 'disable'):
-            answer = self._call('enable', SetBool, SetBool.Request(data=action == 'enable'))
+            request = SetBool.Request(data=action == 'enable')
+            answer = self._call('enable', SetBool, request, at_once=action in AT_ONCE)
         else:
-            answer = self._call(action, Trigger, Trigger.Request())
+            answer = self._call(action, Trigger, Trigger.Request(), at_once=action in AT_ONCE)
         print(answer.message)
         return 0 if answer.success else NOT_DONE
 
     def set(self, text: str) -> int:
         """Set a parameter of the node, NAME=VALUE with the value as in a parameter file."""
-        import yaml
         from rcl_interfaces.srv import SetParameters
-        from rclpy.parameter import Parameter
 
-        name, equals, value = text.partition('=')
-        try:
-            parameter = Parameter(name, value=yaml.safe_load(value)).to_parameter_msg()
-        except (yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
-            raise PolicyRosError(f'set {text}: {error}', expected='NAME=VALUE') from None
-        if not equals or not name:
-            raise PolicyRosError(f'set {text}', expected='NAME=VALUE')
+        name, value = name_and_value(text)
+        parameter = self._parameter(name, value)
+        if parameter is None:
+            print(f'refused: {self._unknown(name)}')
+            return NOT_DONE
         request = SetParameters.Request(parameters=[parameter])
         result = self._call('set_parameters', SetParameters, request).results[0]
-        print(text if result.successful else f'refused: {result.reason}')
+        print(f'{name}={value}' if result.successful else f'refused: {result.reason}')
         return 0 if result.successful else NOT_DONE
+
+    def _parameter(self, name: str, text: str) -> Any:
+        """Return the parameter as a message, of the type it is declared with; None = it is not."""
+        import yaml
+        from rcl_interfaces.srv import DescribeParameters
+        from rclpy.parameter import Parameter
+
+        asked = DescribeParameters.Request(names=[name])
+        described = self._call('describe_parameters', DescribeParameters, asked).descriptors
+        if not described:
+            return None
+        kind = Parameter.Type(described[0].type)
+        try:
+            value = yaml.safe_load(text)
+            if kind is Parameter.Type.STRING and not isinstance(value, str):
+                value = text
+            elif kind is Parameter.Type.DOUBLE and type(value) is int:
+                value = float(value)
+            elif kind is Parameter.Type.DOUBLE_ARRAY and isinstance(value, list):
+                value = [float(one) if type(one) is int else one for one in value]
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, int) and not -(2**63) <= one < 2**63:
+                    raise ValueError(f'{one} has more than 64 bits')
+            return Parameter(name, value=value).to_parameter_msg()
+        except (yaml.YAMLError, TypeError, ValueError, AttributeError) as error:
+            raise PolicyRosError(f'set {name}={text}: {error}', expected='NAME=VALUE') from None
+
+    def _unknown(self, name: str) -> str:
+        from rcl_interfaces.srv import ListParameters
+
+        known = self._call('list_parameters', ListParameters, ListParameters.Request()).result.names
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f'; did you mean {close[0]}?' if close else ''
+        return f'{self._name} has no parameter {name}{hint}'
 
     def prompt(self, text: str) -> int:
         """Publish an instruction and wait until the node says that it uses it."""
@@ -169,6 +252,7 @@ class Operator:
         publisher = self._node.create_publisher(String, topic, 1)
         if not self._spin(publisher.get_subscription_count):
             raise self._nobody(f'nobody listens on {topic}')
+        self.refuse_namesakes(SETTLE)
         publisher.publish(String(data=text))
         if not self._spin(lambda: used and used[-1] == text):
             raise self._nobody(f'{self._name} has not taken the prompt')
@@ -186,23 +270,89 @@ class Operator:
         self._node.create_subscription(DiagnosticStatus, topic, heard.append, latched)
         if not self._spin(lambda: heard):
             raise self._nobody(f'no status on {topic}')
+        self.refuse_namesakes(SETTLE)
         last = ''
         while True:
             for message in heard:
-                # Numbers alone change once a second.
-                if everything or message.message != last:
-                    _print(message, everything=everything)
-                last = message.message
+                # Ages alone change all the time.
+                kind = _NUMBER.sub('#', message.message)
+                if everything or kind != last:
+                    _print(message, message.message, everything=everything)
+                last = kind
             if not follow:
                 return 0
             heard.clear()
             self._rclpy.spin_once(self._node, timeout_sec=POLL)
 
-    def _call(self, service: str, kind: Any, request: Any) -> Any:
+    def diagnostics(self, *, follow: bool, everything: bool) -> int:
+        """Print how each part of the node is, or every change of it; return by the worst."""
+        from diagnostic_msgs.msg import DiagnosticArray
+
+        heard: list[dict[str, Any]] = []
+        start = f'{self._name}: '
+
+        def note(message: Any) -> None:
+            own = {
+                one.name.removeprefix(start): one
+                for one in message.status
+                if one.name.startswith(start)
+            }
+            if own:
+                heard.append(own)
+
+        self._node.create_subscription(DiagnosticArray, DIAGNOSTICS, note, 10)
+        if not self._spin(lambda: heard):
+            raise self._nobody(f'nothing of {self._name} on {DIAGNOSTICS}')
+        self.refuse_namesakes(SETTLE)
+        told: dict[str, Any] = {}
+        while True:
+            parts = heard[-1]
+            for name, one in parts.items():
+                # Numbers alone change once a second.
+                said = one.level, _NUMBER.sub('', one.message)
+                if told.get(name) != said:
+                    line = one.message if name == 'status' else f'{name}: {one.message}'
+                    _print(one, f'{LEVELS[one.level[0]]:5}  {line}', everything=everything)
+                told[name] = said
+            if not follow:
+                worst = max(one.level[0] for one in parts.values())
+                return (0, WARNED, WRONG, WRONG)[worst]
+            self._rclpy.spin_once(self._node, timeout_sec=POLL)
+
+    def refuse_namesakes(self, settle: float = 0.0) -> None:
+        """Refuse to speak with one of several nodes of the name.
+
+        Args:
+            settle: seconds in which another one may still be found.
+
+        Raises:
+            Namesakes: there are several.
+
+        """
+        if settle:
+            time.sleep(settle)
+        names = [
+            f'{space.rstrip("/")}/{name}'
+            for name, space in self._node.get_node_names_and_namespaces()
+        ]
+        count = names.count(self._name)
+        if count > 1:
+            raise Namesakes(
+                f'{count} nodes are named {self._name}: it is chance which of them a command '
+                'reaches, hold and disable too',
+                remedy='to stop the robot, press its emergency stop or Ctrl-C in the terminal of '
+                'each node; then start one only, or each with a namespace of its own (-r '
+                '__ns:=/left). One that was killed stays listed for about 20 s',
+            )
+
+    def _call(self, service: str, kind: Any, request: Any, *, at_once: bool = False) -> Any:
+        """Return the answer; a call that makes the robot safer goes out ``at_once``, always."""
         name = f'{self._name}/{service}'
         client = self._node.create_client(kind, name)
         if not client.wait_for_service(self._timeout):
             raise self._nobody(f'no service {name}')
+        if not at_once:
+            self.refuse_namesakes(SETTLE)
         future = client.call_async(request)
         if not self._spin(future.done):
             raise self._nobody(f'{name} does not answer')
@@ -217,12 +367,7 @@ class Operator:
         return True
 
     def _nobody(self, what: str) -> NobodyAnswers:
-        ending = f'/{NODE}/enable'
-        there = sorted(
-            name.removesuffix('/enable')
-            for name, _ in self._node.get_service_names_and_types()
-            if name.endswith(ending)
-        )
+        there = self._nodes()
         domain = os.environ.get('ROS_DOMAIN_ID', '0')
         if self._name in there:
             remedy = 'the node is there, but too busy or about to end; see its log'
@@ -235,6 +380,20 @@ class Operator:
                 'the domain, discovery range and DDS profile of its shell (. scripts/env.sh)'
             )
         return NobodyAnswers(f'{what} within {self._timeout:g} s', remedy=remedy)
+
+    def _nodes(self) -> list[str]:
+        """Return the full names of the nodes that can be enabled."""
+        from rclpy.node import NodeNameNonExistentError
+
+        ending = f'/{NODE}/enable'
+        found: set[str] = set()
+        # By node: the graph's own list holds what clients ask for, ours too, though nobody has it.
+        for name, namespace in self._node.get_node_names_and_namespaces():
+            # It may just be leaving.
+            with suppress(NodeNameNonExistentError):
+                services = self._node.get_service_names_and_types_by_node(name, namespace)
+                found.update(one for one, _ in services if one.endswith(ending))
+        return sorted(one.removesuffix('/enable') for one in found)
 
 
 @contextmanager
@@ -253,8 +412,24 @@ def _node(rclpy: Any) -> Any:
         rclpy.try_shutdown()
 
 
-def _print(message: Any, *, everything: bool) -> None:
-    print(message.message, flush=True)
+def name_and_value(text: str) -> tuple[str, str]:
+    """Return the two of ``NAME=VALUE``, ``NAME = VALUE`` or ``NAME VALUE``.
+
+    Raises:
+        PolicyRosError: it is none of them.
+
+    """
+    name, equals, value = text.partition('=')
+    if not equals or ' ' in name.strip():
+        name, _, value = text.partition(' ')
+    name, value = name.strip(), value.strip()
+    if not name or not value:
+        raise PolicyRosError(f'set {text}', expected='NAME=VALUE')
+    return name, value
+
+
+def _print(message: Any, line: str, *, everything: bool) -> None:
+    print(line, flush=True)
     if everything:
         for pair in message.values:
             print(f'  {pair.key}: {pair.value}')

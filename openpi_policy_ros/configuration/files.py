@@ -59,7 +59,8 @@ def resolve(name: str, kind: str) -> Path:
     if path.suffix in ('.yaml', '.yml') or '/' in name:
         if path.is_file():
             return path
-        raise ConfigurationError(f'{kind} file', [f'{path} does not exist'])
+        where = '' if path.is_absolute() else f'; it was looked for in {Path.cwd()}'
+        raise ConfigurationError(f'{kind} file', [f'{path} does not exist{where}'])
     directory = config_directory()
     shipped = sorted(p.stem for p in directory.glob('*.yaml') if _kind(p) == kind)
     if name in shipped:

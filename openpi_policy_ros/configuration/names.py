@@ -53,3 +53,11 @@ def list_problems(names: Sequence[str], groups: Mapping[str, Any], where: str) -
         group = where.removesuffix('_names') + 's'
         problems.append(f'{where} without a group {group}.<name>: {missing}')
     return problems
+
+
+def close_name(name: str, known: Sequence[str]) -> str:
+    """Return a hint at what was meant by a name that is not known; begins with a comma or space."""
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f', did you mean {close[0]!r}?'
+    return f' (known: {", ".join(known)})' if known else ''

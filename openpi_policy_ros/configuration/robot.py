@@ -9,8 +9,6 @@ means none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -25,7 +23,8 @@ from openpi_policy_ros.configuration.execution import (
     limit_problems,
     output_problems,
 )
-from openpi_policy_ros.configuration.names import list_problems, listed, ros_name
+from openpi_policy_ros.configuration.names import close_name, list_problems, listed, ros_name
+from openpi_policy_ros.configuration.robot_file import read_robot_values, untold
 from openpi_policy_ros.configuration.schema import Section, validate
 from openpi_policy_ros.configuration.visual import Visual
 from openpi_policy_ros.errors import ConfigurationError
@@ -396,6 +395,7 @@ class RobotConfig(Section):
                 'two entries share an observation key (cameras, joints.keys, '
                 f'profile.prompt_key): {twice}'
             )
+        problems += self._unmapped()
         counts = {key: self.joints.count(key) for key in self.joints.keys if key}
         for key, dims in zip(self.profile.state_keys(), self.profile.state_dims, strict=False):
             if counts.get(key, dims) != dims:
@@ -404,6 +404,24 @@ class RobotConfig(Section):
                     f'{counts[key]} joints'
                 )
         return problems
+
+    def _unmapped(self) -> list[str]:
+        """Return the keys of cameras and joints that no policy would read, by the key map."""
+        state = self.profile.state_keys()
+        images = [key for key, _ in self.profile.pairs() if key not in state]
+        own = [
+            (f'cameras.{name}.key', 'image', camera.key, images)
+            for name, camera in self.cameras.items()
+        ]
+        own += [
+            ('joints.keys', 'state', key, state) for key in dict.fromkeys(self.joints.keys) if key
+        ]
+        return [
+            f'{where}: profile.key_map leads no {kind} from {key!r}{close_name(key, known)}'
+            for where, kind, key, known in own
+            # A map may be silent of one kind altogether.
+            if known and key not in known
+        ]
 
     def _output_problems(self) -> list[str]:
         problems = list_problems(self.output_names, self.outputs, 'output_names')
@@ -440,32 +458,6 @@ def joint_source(entry: str) -> tuple[str, str]:
     return ros_name(topic), ''.join(prefixes)
 
 
-def read_robot_parameters(path: Path) -> Mapping[str, Any]:
-    """Return the nested parameters of a robot file, without its ROS header, not yet validated.
-
-    Raises:
-        ConfigurationError: no ``/**: ros__parameters:`` header, or a value ROS cannot hold.
-
-    """
-    values: Any = files.read_yaml(path)
-    for part in files.ROS_HEADER:
-        if not isinstance(values, dict) or set(values) != {part}:
-            raise ConfigurationError(
-                str(path),
-                ["a robot file starts with '/**:' and 'ros__parameters:' and holds nothing else"],
-            )
-        values = values[part]
-    if values is not None and not isinstance(values, dict):
-        raise ConfigurationError(
-            str(path),
-            [f'{files.ROS_HEADER[1]} holds {values!r:.80}, expected a mapping of parameters'],
-        )
-    problems = list(_not_ros(values or {}, ''))
-    if problems:
-        raise ConfigurationError(str(path), problems)
-    return values or {}
-
-
 def load_robot(name: str) -> RobotConfig:
     """Return the robot that ``name`` (a stem of ``config/`` or a path) describes.
 
@@ -474,22 +466,12 @@ def load_robot(name: str) -> RobotConfig:
 
     """
     path = files.resolve(name, 'robot')
-    return validate(RobotConfig, read_robot_parameters(path), str(path))
-
-
-def _not_ros(values: Mapping[str, Any], prefix: str) -> list[str]:
-    problems: list[str] = []
-    for key, value in values.items():
-        dotted = f'{prefix}{key}'
-        if isinstance(value, dict):
-            problems += _not_ros(value, f'{dotted}.')
-        elif isinstance(value, list):
-            kinds = {type(item) for item in value}
-            if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
-                problems.append(
-                    f'{dotted}: ROS parameters hold non-empty flat lists of one type '
-                    f'(write 1.0 beside 2.5; leave the key out for none), found {value!r}'
-                )
-        elif not isinstance(value, (bool, int, float, str)):
-            problems.append(f'{dotted}: ROS parameters hold scalars and lists, found {value!r}')
-    return problems
+    values, told = read_robot_values(path)
+    problems = list(told.values())
+    try:
+        robot = validate(RobotConfig, values, str(path))
+    except ConfigurationError as error:
+        problems += untold(error.problems, told)
+    if problems:
+        raise ConfigurationError(str(path), problems)
+    return robot

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from openpi_policy_ros.configuration.diagnostics import Diagnostics
 from openpi_policy_ros.control.controller import PAUSE
@@ -29,12 +29,12 @@ _GATE = re.compile(r'\bS\d+\b')
 
 @dataclass(frozen=True)
 class Spread:
-    """Distribution of durations of late, ms; 0 without any."""
+    """Distribution of durations of late, ms."""
 
-    last: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    max: float = 0.0
+    last: float
+    p50: float
+    p95: float
+    max: float
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class InferenceFacts:
     Attributes:
         not_ready: why it is not fit to answer; '' = it is.
         busy_for: s the running call has been running, 0 = idle.
-        timing: submit to answer.
+        timing: submit to answer; None = nothing was answered yet.
         rate: chunks per second of late, Hz; None = cannot be told yet.
         counts: so far: succeeded, failures, consecutive_failures and others.
         supply: of the robot; None = there is none.
@@ -77,7 +77,7 @@ class InferenceFacts:
 
     not_ready: str
     busy_for: float
-    timing: Spread
+    timing: Spread | None
     rate: float | None
     counts: Mapping[str, int]
     supply: Supply | None = None
@@ -117,8 +117,8 @@ class ServerFacts:
         counts: so far: connections, requests, failures, rejected, invalid_payloads.
         rate: requests per second of late, Hz; None = cannot be told yet.
         lately: counts of the last minute, by their names.
-        decode: of requests.
-        encode: of replies.
+        decode: of requests; None = none was read yet.
+        encode: of replies; None = none was written yet.
 
     """
 
@@ -128,8 +128,8 @@ class ServerFacts:
     counts: Mapping[str, int]
     rate: float | None
     lately: Mapping[str, int]
-    decode: Spread
-    encode: Spread
+    decode: Spread | None
+    encode: Spread | None
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,7 @@ def inference_health(facts: InferenceFacts, limits: Diagnostics) -> Health:
     values = {
         'ready': str(not facts.not_ready).lower(),
         'rate_hz': '' if facts.rate is None else number(facts.rate, 2),
-        'last_ms': number(timing.last, 1),
-        'p50_ms': number(timing.p50, 1),
-        'p95_ms': number(timing.p95, 1),
-        'max_ms': number(timing.max, 1),
+        **_durations('', timing, 1),
         'busy_for_s': number(facts.busy_for, 3),
         **{name: str(count) for name, count in counts.items()},
     }
@@ -193,7 +190,8 @@ def inference_health(facts: InferenceFacts, limits: Diagnostics) -> Health:
             'starved_last_minute': str(supply.starved_lately),
         }
     rate = 'not measured yet' if facts.rate is None else f'{facts.rate:.1f} inferences per second'
-    well = f'{rate}, 95 % within {timing.p95:.0f} ms' if counts['succeeded'] else 'no request yet'
+    within = '' if timing is None else f', 95 % within {timing.p95:.0f} ms'
+    well = f'{rate}{within}' if counts['succeeded'] else 'no request yet'
     return judge(findings, well, values)
 
 
@@ -272,8 +270,8 @@ def server_health(facts: ServerFacts, limits: Diagnostics) -> Health:
         'requests_last_minute': str(lately['requests']),
         'failed_share_last_minute': number(share(failed, lately['requests']), 3),
     }
-    for stage, spread in (('decode', facts.decode), ('encode', facts.encode)):
-        values |= {f'{stage}_{name}_ms': number(ms, 3) for name, ms in asdict(spread).items()}
+    for stage, spread in (('decode_', facts.decode), ('encode_', facts.encode)):
+        values |= _durations(stage, spread, 3)
     clients = f'{facts.clients} client{"" if facts.clients == 1 else "s"}'
     return judge(findings, f'listening, {clients}', values)
 
@@ -330,3 +328,13 @@ def _door(state: State) -> str:
 
 def _milliseconds(seconds: float | None) -> str:
     return '' if seconds is None else number(1e3 * seconds, 1)
+
+
+def _durations(prefix: str, spread: Spread | None, digits: int) -> dict[str, str]:
+    """Return the keys of a distribution; they are empty where nothing was measured yet."""
+    return {
+        f'{prefix}{one.name}_ms': ''
+        if spread is None
+        else number(getattr(spread, one.name), digits)
+        for one in fields(Spread)
+    }

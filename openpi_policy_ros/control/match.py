@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
-
+from openpi_policy_ros.configuration.names import close_name
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.axes import axes_problems
 from openpi_policy_ros.control.chunk import why_no_trajectory
@@ -34,7 +32,7 @@ def _camera_problems(robot: RobotConfig, spec: PolicySpec) -> list[str]:
     carried = {camera.key for camera in robot.cameras.values()}
     problems = [
         f'cameras.{name}.key: the policy reads no image called {camera.key!r}'
-        + _hint(camera.key, read)
+        + close_name(camera.key, read)
         for name, camera in robot.cameras.items()
         if camera.key not in read
     ]
@@ -52,7 +50,7 @@ def _state_problems(robot: RobotConfig, spec: PolicySpec) -> list[str]:
     read = spec.state.wire_keys
     carried = dict.fromkeys(key for key in robot.joints.keys if key)
     problems = [
-        f'joints.keys: the policy reads no state called {key!r}{_hint(key, read)}'
+        f'joints.keys: the policy reads no state called {key!r}{close_name(key, read)}'
         for key in carried
         if key not in read
     ]
@@ -85,10 +83,3 @@ def _action(robot: RobotConfig, spec: PolicySpec) -> list[str]:
             '(e.g. 15.0 for DROID)'
         )
     return problems
-
-
-def _hint(key: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    if close:
-        return f', did you mean {close[0]!r}?'
-    return f' (it reads {", ".join(known)})' if known else ''

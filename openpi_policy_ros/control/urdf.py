@@ -13,6 +13,10 @@ from openpi_policy_ros.errors import ConfigurationError
 
 SOURCE = 'robot_description'
 
+_PIECE = 8192
+"""Characters that are parsed at once. The parser keeps the interpreter to itself meanwhile: a whole
+description of 1 MB, which may come at any time, would let control ticks fail to come."""
+
 
 @dataclass(frozen=True)
 class Urdf:
@@ -40,7 +44,9 @@ def read_urdf(text: str) -> Urdf:
     """
     parser = ElementTree.XMLParser(target=_NoDocumentType())
     try:
-        root = ElementTree.fromstring(text, parser=parser)
+        for start in range(0, len(text), _PIECE):
+            parser.feed(text[start : start + _PIECE])
+        root = parser.close()
     except (ElementTree.ParseError, _DocumentType, ValueError) as error:
         raise ConfigurationError(
             SOURCE, [f'cannot be read: {error}; expected a URDF as xacro writes it']

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openpi_policy_ros.doctor.findings import Finding, fail, warn
+from openpi_policy_ros.doctor.findings import Finding, fail, not_made
 
 
 def ask(module: str, arguments: Sequence[str], timeout: float) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def unanswered(check: str, what: str, answer: Mapping[str, Any], remedy: str) ->
     """
     text = f'{what}: {answer["problem"]}'
     if answer.get('slow'):
-        return warn(check, text, 'ask again when the machine has less to do')
+        return not_made(check, text)
     return fail(check, text, remedy)
 
 

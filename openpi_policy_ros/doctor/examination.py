@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -25,12 +25,14 @@ from openpi_policy_ros.doctor import (
     round_trip,
 )
 from openpi_policy_ros.doctor.asked import Asked
-from openpi_policy_ros.doctor.findings import Finding, Outcome, fail, skipped
+from openpi_policy_ros.doctor.findings import Finding, Outcome, fail, failed, not_made
 
 LIMIT = 19.0
 """Seconds after which what has not answered is left out."""
 
 Check = Callable[[Asked], list[Finding]]
+
+GRAPH = 'graph'
 
 
 def _model(asked: Asked) -> list[Finding]:
@@ -39,16 +41,22 @@ def _model(asked: Asked) -> list[Finding]:
     return [*facts.findings, *memory.examine(asked, facts), *gpu.examine(asked, facts)]
 
 
+def _graph(asked: Asked) -> list[Finding]:
+    """Look at the graph, then at the server's address: a node of ours may have it."""
+    seen = graph.look(asked)
+    own = seen.get('own_server') or ''
+    return [*graph.judge(asked, seen), *ports.examine(asked, own)]
+
+
 CHECKS: tuple[tuple[str, Check], ...] = (
     ('packages', packages.examine),
     ('ROS', ros_install.examine),
     ('rmw', middleware.examine),
     ('discovery', discovery.examine),
     ('DDS round trip', round_trip.examine),
-    ('graph', graph.examine),
+    (GRAPH, _graph),
     ('clock', clock.examine),
     ('model', _model),
-    ('server address', ports.examine),
     ('scheduling', realtime.examine),
 )
 """In the order of the report."""
@@ -87,27 +95,33 @@ def examine(
         thread.join(max(0.0, deadline - time.monotonic()))
     findings: list[Finding] = []
     for (name, _), one in zip(checks, list(found), strict=True):
-        findings += one if one is not None else [skipped(name, f'no answer within {limit:.0f} s')]
+        findings += one if one is not None else [not_made(name, f'no answer within {limit:.0f} s')]
     return findings
 
 
 def as_text(findings: Sequence[Finding]) -> str:
     """Return a line for each finding, one below it for what to do, and a last one that counts."""
     width = max(len(one.check) for one in findings)
+    first = max(len(outcome.value) for outcome in Outcome)
     lines = []
     for one in findings:
-        lines.append(f'{one.outcome.value:7}  {one.check:{width}}  {one.found}')
+        lines.append(f'{one.outcome.value:{first}}  {one.check:{width}}  {one.found}')
         if one.remedy:
-            lines.append(f'{"":7}  {"":{width}}  -> {one.remedy}')
+            lines.append(f'{"":{first}}  {"":{width}}  -> {one.remedy}')
     counts = ', '.join(
         f'{sum(one.outcome is outcome for one in findings)} {outcome.value}' for outcome in Outcome
     )
     return '\n'.join([*lines, '', counts])
 
 
-def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return the findings as an object for JSON."""
+def wanted_checks(asked: Asked) -> list[str]:
+    """Return the checks that were asked for by naming a robot file: not made, they fail."""
+    return [] if asked.robot is None else [GRAPH, *graph.robot_checks(asked.robot)]
+
+
+def as_json(findings: Sequence[Finding], wanted: Collection[str] = ()) -> dict[str, Any]:
+    """Return the findings as an object for JSON; ``wanted`` as for ``failed``."""
     return {
         'findings': [{**asdict(one), 'outcome': one.outcome.value} for one in findings],
-        'failed': any(one.outcome is Outcome.FAIL for one in findings),
+        'failed': failed(findings, wanted),
     }

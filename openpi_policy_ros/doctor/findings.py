@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,8 @@ class Outcome(enum.Enum):
     FAIL = 'FAIL'
     """It cannot work like that."""
     SKIPPED = 'SKIPPED'
+    NOT_MADE = 'not made'
+    """It was to be looked at, but no answer came in time: it may be well or not."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Finding:
     Attributes:
         check: what was looked at, a few words.
         outcome: how grave it is.
-        found: one sentence; of a skipped check, why.
+        found: one sentence; of a check that was skipped or not made, why.
         remedy: what to do; '' = nothing.
 
     """
@@ -57,9 +60,23 @@ def skipped(check: str, why: str) -> Finding:
     return Finding(check, Outcome.SKIPPED, why)
 
 
-def failed(findings: list[Finding]) -> bool:
-    """Return whether one of them is a FAIL."""
-    return any(one.outcome is Outcome.FAIL for one in findings)
+def not_made(check: str, why: str) -> Finding:
+    """Return that it was to be looked at, but could not be in time."""
+    return Finding(check, Outcome.NOT_MADE, why, 'ask again when the machine has less to do')
+
+
+def failed(findings: Iterable[Finding], wanted: Collection[str] = ()) -> bool:
+    """Return whether one of them is a FAIL, or a wanted check was not made.
+
+    Args:
+        findings: all of them.
+        wanted: checks that were asked for by name.
+
+    """
+    return any(
+        one.outcome is Outcome.FAIL or (one.outcome is Outcome.NOT_MADE and one.check in wanted)
+        for one in findings
+    )
 
 
 def gigabytes(size: float) -> str:

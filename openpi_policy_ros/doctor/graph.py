@@ -11,31 +11,58 @@ from openpi_policy_ros.configuration.robot import Camera, RobotConfig, Timing
 from openpi_policy_ros.control.delivery import Account, Sender, explain
 from openpi_policy_ros.doctor import children
 from openpi_policy_ros.doctor.asked import Asked
-from openpi_policy_ros.doctor.findings import Finding, fail, ok, skipped, warn
+from openpi_policy_ros.doctor.findings import (
+    Finding,
+    Outcome,
+    fail,
+    not_made,
+    ok,
+    skipped,
+    warn,
+)
 
 PATIENCE = 14.0
 """Seconds for all of it."""
-NODES, CLOCK, JOINTS = 'nodes', 'simulated time', 'joint_states'
+NODES, CLOCK, JOINTS, INTERLOCK = 'nodes', 'simulated time', 'joint_states', 'interlock'
 _WANTED = {
     'trajectory': 'trajectory_msgs/msg/JointTrajectory',
     'array': 'std_msgs/msg/Float64MultiArray',
 }
 
 
-def examine(asked: Asked) -> list[Finding]:
-    """Listen in a process of its own."""
+def look(asked: Asked) -> dict[str, Any]:
+    """Return what a process of its own hears, or its problem."""
     robot = asked.robot_name if asked.robot is not None else ''
-    seen = children.ask('openpi_policy_ros.doctor.graph_node', [robot, asked.namespace], PATIENCE)
+    return children.ask('openpi_policy_ros.doctor.graph_node', [robot, asked.namespace], PATIENCE)
+
+
+def judge(asked: Asked, seen: Mapping[str, Any]) -> list[Finding]:
+    """Judge what was heard, or that nothing could be."""
     if 'no_rclpy' in seen:
         return [skipped(NODES, seen['no_rclpy'])]
     if 'problem' in seen:
         remedy = 'see what is said of ROS and of the DDS round trip'
-        return [children.unanswered(NODES, 'the graph cannot be looked at', seen, remedy)]
+        found = children.unanswered(NODES, 'the graph cannot be looked at', seen, remedy)
+        if found.outcome is not Outcome.NOT_MADE:
+            return [found]
+        return [found, *(not_made(check, 'see nodes') for check in robot_checks(asked.robot))]
     findings = [judge_nodes(seen['nodes'], asked.namespace), *judge_clock(seen)]
     if asked.robot is None:
         why = 'no --robot was named, so it is not known which topics to look at'
         return [*findings, skipped('robot on the graph', why)]
     return [*findings, *judge_robot(asked.robot, seen)]
+
+
+def robot_checks(robot: RobotConfig | None) -> list[str]:
+    """Return what is looked at of a robot, as the findings name it; [] = there is none."""
+    if robot is None:
+        return []
+    return [
+        *(f'camera {name}' for name in robot.camera_names),
+        *([JOINTS] if robot.joints.names else []),
+        *([INTERLOCK] if robot.safety.interlock_topic else []),
+        *(f'output {name}' for name in robot.output_names),
+    ]
 
 
 def judge_nodes(nodes: Sequence[str], namespace: str) -> Finding:
@@ -135,7 +162,7 @@ def judge_joints(robot: RobotConfig, one: Mapping[str, Any], seen: Mapping[str, 
 
 def judge_interlock(robot: RobotConfig, rate: float) -> Finding:
     """Judge how often a second the interlock was heard."""
-    topic, check = robot.safety.interlock_topic, 'interlock'
+    topic, check = robot.safety.interlock_topic, INTERLOCK
     if not rate:
         text = f'nobody was heard on {topic}: ~/enable is refused with S12'
         return fail(check, text, 'start what publishes it, reliable, true again and again')

@@ -25,6 +25,8 @@ _DISCOVERY = 0.7
 _SERVICE = 1.0
 """Seconds that a node of ours gets to answer."""
 _NODE = 'openpi_policy'
+_SERVER = 'server'
+"""Key of its status under which the address of its server is."""
 
 
 class _Ear:
@@ -92,8 +94,9 @@ class _Ear:
 def look(robot: RobotConfig | None, namespace: str) -> dict[str, Any]:
     """Return what the graph shows of a robot."""
     import rclpy
+    from diagnostic_msgs.msg import DiagnosticStatus
     from rclpy.node import Node
-    from rclpy.qos import QoSProfile, ReliabilityPolicy
+    from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
     from rclpy.utilities import get_rmw_implementation_identifier
     from rosgraph_msgs.msg import Clock
     from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -127,6 +130,14 @@ def look(robot: RobotConfig | None, namespace: str) -> dict[str, Any]:
         )
     if robot is not None and robot.safety.interlock_topic:
         node.create_subscription(Bool, robot.safety.interlock_topic, interlock.beat, 10)
+    servers: list[str] = []
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    node.create_subscription(
+        DiagnosticStatus,
+        f'{_NODE}/status',
+        lambda m: servers.extend(pair.value for pair in m.values if pair.key == _SERVER),
+        latched,
+    )
     _spin(node, _DISCOVERY + LISTEN)
     remedy = loss_remedy(get_rmw_implementation_identifier(), os.environ)
     seen: dict[str, Any] = {
@@ -137,6 +148,7 @@ def look(robot: RobotConfig | None, namespace: str) -> dict[str, Any]:
         ),
         'clock': simulated[-1] if simulated else None,
         'now': time.time(),
+        'own_server': servers[-1] if servers else '',
         'remedy': remedy,
         'cameras': {
             name: {**ears[name].told(), **_publishers(node, cameras[name].topic)}

@@ -13,24 +13,48 @@ from packaging.specifiers import SpecifierSet
 
 from openpi_policy_ros.doctor.asked import Asked
 from openpi_policy_ros.doctor.findings import Finding, fail, ok, warn
+from openpi_policy_ros.recording.ready import missing_extra
 
 NAME = 'openpi_policy_ros'
 _NO_PIP = {'setuptools'}
 """Only installing needs it."""
+_EXTRAS = (
+    ('rosbags', 'record', 'recording', '`record:=` and `openpi-policy replay`'),
+    ('matplotlib', 'plot', 'plots', 'drawing by `openpi-policy replay --out`'),
+)
+"""Module, extra, check, and what needs it."""
 
 
 def examine(asked: Asked) -> list[Finding]:
     """Look at what is installed."""
     del asked
+    extras = judge_extras(missing_extra)
     try:
         own = metadata.metadata(NAME)
     except metadata.PackageNotFoundError:
         remedy = '`pip install .` in its folder, then the entry points are known too'
-        return [warn('packages', f'{NAME} itself is not installed, its ranges are unknown', remedy)]
+        text = f'{NAME} itself is not installed, its ranges are unknown'
+        return [warn('packages', text, remedy), *extras]
     return [
         judge_python(platform.python_version(), own['Requires-Python'] or ''),
         *judge_packages(metadata.requires(NAME) or [], _version),
+        *extras,
     ]
+
+
+def judge_extras(missing: Callable[[str, str], str]) -> list[Finding]:
+    """Judge what only some commands need.
+
+    Args:
+        missing: returns of a module and its extra what to install; '' = it is there.
+
+    """
+    findings = []
+    for module, extra, check, what in _EXTRAS:
+        if why := missing(module, extra):
+            _, _, install = why.partition('install it with: ')
+            findings.append(warn(check, f'{what} would be refused: {module} is missing', install))
+    return findings
 
 
 def judge_python(version: str, wanted: str) -> Finding:

@@ -47,6 +47,8 @@ class Comparison:
         name: of the bag.
         names: columns compared, in the recording's order.
         rows: steps compared.
+        units: column → unit of its numbers.
+        numbers: of every inference compared; a gap is one that is missing or failed.
         times_ns: of every inference compared: when it was observed.
         recorded: [N, rows, columns].
         replayed: [N, rows, columns].
@@ -61,6 +63,8 @@ class Comparison:
     name: str
     names: tuple[str, ...]
     rows: int
+    units: dict[str, str] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
     times_ns: list[int] = field(default_factory=list)
     recorded: list[Rows] = field(default_factory=list)
     replayed: list[Rows] = field(default_factory=list)
@@ -115,6 +119,7 @@ class Comparison:
             'notes': self.notes,
             'columns': {
                 one.name: {
+                    'unit': self.units.get(one.name, ''),
                     'mean': one.mean,
                     'max': one.maximum,
                     'rms': one.rms,

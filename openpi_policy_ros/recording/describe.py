@@ -15,6 +15,8 @@ from openpi_policy_ros.recording.compare import Comparison
 from openpi_policy_ros.recording.reader import Recording
 
 HEAD = ('action', 'mean', 'max', 'rms', 'rms first', 'rms last')
+UNIT = 'unit'
+"""Heads a last column."""
 
 
 @dataclass
@@ -86,10 +88,13 @@ def table(comparison: Comparison) -> list[str]:
     ]
     if rows:
         width = max(len(HEAD[0]), *(len(one.name) for one in rows))
-        lines.append('  '.join([f'  {HEAD[0]:{width}}', *(f'{one:>9}' for one in HEAD[1:])]))
+        head = [f'  {HEAD[0]:{width}}', *(f'{one:>9}' for one in HEAD[1:]), UNIT]
+        lines.append('  '.join(head))
         for one in rows:
             figures = (one.mean, one.maximum, one.rms, one.first, one.last)
-            lines.append('  '.join([f'  {one.name:{width}}', *(f'{n:>9.3g}' for n in figures)]))
+            unit = comparison.units.get(one.name, '')
+            line = [f'  {one.name:{width}}', *(f'{n:>9.3g}' for n in figures), unit]
+            lines.append('  '.join(line).rstrip())
         largest = comparison.largest
         lines.append(f'  largest difference {largest:.3g}{"" if largest else ": identical"}')
     else:

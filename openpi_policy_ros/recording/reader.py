@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.rosbag2 import Reader
 
 from openpi_policy_ros.errors import PolicyRosError
 from openpi_policy_ros.policies.base import FloatArray, InferenceRequest, SessionKey
@@ -23,6 +24,7 @@ from openpi_policy_ros.recording.messages import STORE
 from openpi_policy_ros.recording.session import (
     CHUNK,
     CHUNK_ARRAY,
+    CONTROLLER,
     INFERENCE,
     RECORDING,
     SCHEMA,
@@ -32,6 +34,10 @@ from openpi_policy_ros.recording.session import (
 JOINT_STATES = 'sensor_msgs/msg/JointState'
 TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
+
+
+_HEADER = {'door', 'connection', 'session', 'node', 'policy', 'robot', 'version'}
+"""Keys of what ``~/recording`` says that are read here."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ class Motion:
         measured: joint → positions.
         commanded: joint → what was sent; of a trajectory its points, each at its own time.
         planned: joint → chunks as they came, (times, values) each.
+        states: (time, state) whenever the robot's door said one.
+        end_ns: of the newest message.
 
     """
 
@@ -88,6 +96,17 @@ class Motion:
     planned: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]] = field(
         default_factory=dict
     )
+    states: list[tuple[int, str]] = field(default_factory=list)
+    end_ns: int = 0
+
+    def spans(self, state: str) -> list[tuple[int, int]]:
+        """Return when the robot's door was in a state: (from, to) each, ns."""
+        ends = [time_ns for time_ns, _ in self.states[1:]] + [self.end_ns]
+        return [
+            (start, max(start, end))
+            for (start, one), end in zip(self.states, ends, strict=False)
+            if one == state
+        ]
 
 
 class Recording:
@@ -111,12 +130,15 @@ class Recording:
             with Reader(folder) as reader:
                 self.counts = {one.topic: one.msgcount for one in reader.connections}
                 self.duration_s = 1e-9 * reader.duration
-        except (ReaderError, OSError) as error:
+        except Exception as error:
+            # Where the index is damaged, numbers of any size and text of any kind come of it.
             raise PolicyRosError(
-                f'{folder} cannot be read: {error}',
-                remedy=f'if its process was killed: openpi-policy replay --repair {folder}',
+                f'{folder} cannot be read: {_said(error)}',
+                remedy='if its process was killed, or its disk failed: openpi-policy replay '
+                f'--repair {folder}',
             ) from None
-        self.header = self._header()
+        with self._undamaged():
+            self.header = self._header()
 
     @property
     def name(self) -> str:
@@ -139,9 +161,13 @@ class Recording:
         """Yield every inference in its order, one at a time in memory.
 
         Raises:
-            PolicyRosError: an observation that is not whole.
+            PolicyRosError: an observation that is not whole, or a damaged file.
 
         """
+        with self._undamaged():
+            yield from self._inferences()
+
+    def _inferences(self) -> Iterator[Recorded]:
         node = self.header['node']
         own = f'{node}/{values.FOLDER}/'
         pictures: dict[tuple[str, int], list[Any]] = {}
@@ -164,18 +190,33 @@ class Recording:
                 pictures, chunks = kept, {}
 
     def motion(self) -> Motion:
-        """Return measured, commanded and planned joints."""
+        """Return measured, commanded and planned joints.
+
+        Raises:
+            PolicyRosError: a damaged file.
+
+        """
+        with self._undamaged():
+            return self._motion()
+
+    def _motion(self) -> Motion:
         config = self.header['robot']['config'] or {}
         outputs = config.get('outputs', {})
         planned = f'{self.header["node"]}/{CHUNK}'
         own = f'{self.header["node"]}/'
+        states = f'{own}{CONTROLLER}'
         motion = Motion()
         for topic, time_ns, message in self._messages(
             lambda name, kind: (
-                kind in (JOINT_STATES, TRAJECTORY) or (kind == ARRAY and not name.startswith(own))
+                name == states
+                or kind in (JOINT_STATES, TRAJECTORY)
+                or (kind == ARRAY and not name.startswith(own))
             )
         ):
-            if message.__msgtype__ == JOINT_STATES:
+            motion.end_ns = max(motion.end_ns, time_ns)
+            if topic == states:
+                motion.states.append((time_ns, message.data.partition(':')[0]))
+            elif message.__msgtype__ == JOINT_STATES:
                 for joint, value in zip(message.name, message.position, strict=False):
                     _add(motion.measured, joint, time_ns, float(value))
             elif topic == planned:
@@ -187,12 +228,28 @@ class Recording:
                     _add(motion.commanded, joint, time_ns, float(value))
         return motion
 
+    @contextmanager
+    def _undamaged(self) -> Iterator[None]:
+        """Tell what reading a damaged file ends with, each library and message in its own way."""
+        try:
+            yield
+        except PolicyRosError:
+            raise
+        except Exception as error:
+            raise PolicyRosError(
+                f'{self.folder} is damaged: {_said(error)}',
+                remedy=f'to save what comes before the damage, delete its {METADATA}, then: '
+                f'openpi-policy replay --repair {self.folder}',
+            ) from error
+
     def _header(self) -> dict[str, Any]:
         for _, _, message in self._messages(lambda name, _: name.endswith(f'/{RECORDING}')):
             try:
                 header: dict[str, Any] = json.loads(message.data)
                 schema = header['schema']
             except (AttributeError, ValueError, KeyError, TypeError):
+                break
+            if schema == SCHEMA and not header.keys() >= _HEADER:
                 break
             if schema != SCHEMA:
                 raise PolicyRosError(
@@ -252,6 +309,10 @@ class Recording:
             told['answered_ns'],
             told.get('timing_ms', {}),
         )
+
+
+def _said(error: Exception) -> str:
+    return f'{type(error).__name__}: {error}'.removesuffix(': ')
 
 
 def bags(folder: Path) -> list[Path]:

@@ -10,10 +10,8 @@ recording ends and nothing else does.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -38,8 +36,6 @@ FLUSH = 1.0
 
 CLOSE = 30.0
 """Seconds that the rest of the queue and the indexes may take at the end."""
-
-NICENESS = 10
 
 REPEAT = 10.0
 """Least seconds between two log lines of the same kind."""
@@ -201,11 +197,8 @@ class Recorder:
             self._stats = replace(stats, written=stats.written + written, bytes=stats.bytes + size)
 
     def _run(self) -> None:
-        if sys.platform == 'linux':
-            # Compression takes what the threads that drive the robot leave.
-            thread = threading.get_native_id()
-            now = os.getpriority(os.PRIO_PROCESS, thread)
-            os.setpriority(os.PRIO_PROCESS, thread, max(now, NICENESS))
+        # At normal priority: a lower one lets other programs take the core away while this thread
+        # holds the interpreter, and the control thread, whatever its priority, waits for it.
         while not self._outbox.over:
             item = self._outbox.take(FLUSH)
             if item is not None:

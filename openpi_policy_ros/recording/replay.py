@@ -12,6 +12,7 @@ from openpi_policy_ros.errors import PolicyRosError
 from openpi_policy_ros.policies.base import SessionKey
 from openpi_policy_ros.recording.compare import Comparison, Matching
 from openpi_policy_ros.recording.reader import Recorded, Recording
+from openpi_policy_ros.recording.units import action_units
 
 
 def replay(recording: Recording, engine: Engine) -> Comparison:
@@ -32,7 +33,13 @@ def replay(recording: Recording, engine: Engine) -> Comparison:
     matching = Matching(recording.action_names, spec.action_names, recording.name)
     length = int(recording.header['policy']['horizon'])
     rows = min(length, spec.horizon)
-    result = Comparison(recording.name, matching.names, rows, notes=matching.notes)
+    result = Comparison(
+        recording.name,
+        matching.names,
+        rows,
+        units=action_units(recording.header),
+        notes=matching.notes,
+    )
     if length != spec.horizon:
         result.notes.append(
             f'recorded chunks have {length} steps, the policy makes {spec.horizon}: the first '
@@ -53,6 +60,7 @@ def replay(recording: Recording, engine: Engine) -> Comparison:
             result.failed[one.number] = str(error)
             continue
         recorded, replayed = matching.pair(one.actions, chunk.actions, rows)
+        result.numbers.append(one.number)
         result.times_ns.append(one.observed_ns)
         result.recorded.append(recorded)
         result.replayed.append(replayed)

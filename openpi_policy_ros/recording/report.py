@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openpi_policy_ros.recording.compare import Comparison
-from openpi_policy_ros.recording.describe import HEAD, Summary
+from openpi_policy_ros.recording.describe import HEAD, UNIT, Summary
 
 if TYPE_CHECKING:
     from openpi_policy_ros.recording.plots import Page
@@ -98,11 +98,12 @@ def _facts(facts: dict[str, str]) -> str:
 
 def _differences(comparison: Comparison) -> str:
     parts = [f'<h3>Replayed less recorded, {len(comparison.recorded)} inferences</h3>', '<table>']
-    parts.append('<tr>' + ''.join(f'<th>{name}</th>' for name in HEAD) + '</tr>')
+    parts.append('<tr>' + ''.join(f'<th>{name}</th>' for name in (*HEAD, UNIT)) + '</tr>')
     for one in comparison.differences():
         figures = (one.mean, one.maximum, one.rms, one.first, one.last)
         cells = ''.join(f'<td>{number:.3g}</td>' for number in figures)
-        parts.append(f'<tr><td>{html.escape(one.name)}</td>{cells}</tr>')
+        unit = html.escape(comparison.units.get(one.name, ''))
+        parts.append(f'<tr><td>{html.escape(one.name)}</td>{cells}<td>{unit}</td></tr>')
     parts.append('</table>')
     told = [f'inference {number} failed: {why}' for number, why in comparison.failed.items()]
     for note in [*told, *comparison.notes]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rosbags.interfaces import Connection
-from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.rosbag2 import Reader
 from rosbags.rosbag2.storage_mcap import McapReader, decompress
 
 from openpi_policy_ros.errors import PolicyRosError
@@ -41,7 +41,8 @@ def is_whole(folder: Path) -> bool:
     try:
         with Reader(folder):
             return True
-    except (ReaderError, OSError):
+    except Exception:
+        # A damaged index holds numbers of any size, and text of any kind.
         return False
 
 

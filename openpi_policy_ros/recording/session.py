@@ -32,7 +32,7 @@ SCHEMA = 1
 
 RECORDING, INFERENCE = 'recording', 'inference'
 CHUNK, CHUNK_ARRAY, MODEL_ACTIONS = 'action_chunk', 'action_chunk_array', 'model_actions'
-PROMPT, STATUS = 'current_prompt', 'status'
+PROMPT, STATUS, CONTROLLER = 'current_prompt', 'status', 'controller_state'
 NODE = '/openpi_policy'
 
 

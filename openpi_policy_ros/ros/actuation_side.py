@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from rclpy.node import Node
@@ -13,7 +14,7 @@ from openpi_policy_ros.control.buffers import to_nanoseconds
 from openpi_policy_ros.control.commands import Command
 from openpi_policy_ros.control.controller import Controller, Tick
 from openpi_policy_ros.control.gates import StreamReport
-from openpi_policy_ros.control.machine import State
+from openpi_policy_ros.control.machine import ACTIVE, State
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.ros.actuation import Actuation
 from openpi_policy_ros.ros.description import ROBOT_DESCRIPTION
@@ -21,6 +22,8 @@ from openpi_policy_ros.ros.door import RobotDoor
 from openpi_policy_ros.ros.limits_source import LimitsBook, LimitsSource
 from openpi_policy_ros.ros.outputs import Outputs
 from openpi_policy_ros.ros.settings import NodeConfig
+
+_log = logging.getLogger('openpi_policy_ros.ros.actuation_side')
 
 NO_OUTPUTS = (
     'refused: the robot file names no output, so nothing can be commanded; write output_names, and '
@@ -100,7 +103,12 @@ class ActuationSide:
         """Open or close the gate to the robot; return (done, one sentence for the operator)."""
         if on:
             self._limits.settle()
-            return door.enable(True)
+            done, text = door.enable(True)
+            rivals = self._outputs.rivals() if done else []
+            if rivals:
+                # Not refused: teleoperation may be meant to take over at times.
+                text += f'; take care, others command this robot too: {", ".join(rivals)}'
+            return done, text
         # Not through the door, which may be busy: closing waits for nobody.
         answer = self.actuation.enable(False)
         self._limits.settle()
@@ -112,10 +120,12 @@ class ActuationSide:
 
     def stop(self) -> None:
         """Be disarmed, with the hold as the last message, which the controllers have then."""
-        was_active = self.actuation.state is not State.INIT
+        last = self.actuation.state
         self.actuation.stop()
-        if was_active:
+        if last is not State.INIT:
             self._outputs.flush()
+        if last in ACTIVE:
+            _log.info('robot: held where it was, and disarmed')
 
     def close(self) -> None:
         """Stop, and take topics and subscriptions back."""

@@ -179,7 +179,8 @@ class RobotDoor:
         """Open or close the gate to the robot; return (done, one sentence). Any thread.
 
         What was seen before never moves the robot: the first chunk answers an observation of
-        which every message came after this call.
+        which every message came after this call, and what a policy remembers from call to call
+        starts afresh with it.
 
         Raises:
             RuntimeError: there is nothing to enable.
@@ -193,6 +194,8 @@ class RobotDoor:
             if (done, text) == (True, OPENED):
                 self._told.hush()
                 self._assembler.forget()
+                # A policy with a memory believes that what it asked for meanwhile was done.
+                self._session_known = None
                 self._actuation.expect(self._assembler.epoch)
         self._wake.set()
         return done, text

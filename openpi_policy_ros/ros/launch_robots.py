@@ -110,8 +110,10 @@ def two_robots(values: Mapping[str, str]) -> tuple[Robot, Robot]:
         values: argument → text, '' = not given.
 
     Raises:
-        ConfigurationError: they would meet: in one namespace, on one port, or on a topic with an
-            absolute name, where one robot would move by the other's commands.
+        ConfigurationError: they would meet: in one namespace, on one port, or on a topic to which
+            both robot files give an absolute name, where one robot would move by the other's
+            commands. A ``params_file`` is not read here: which of its sections hold for a node is
+            decided by ROS.
 
     """
     left, right = (_side(values, side) for side in SIDES)

@@ -75,6 +75,7 @@ def main(args: Sequence[str] | None = None) -> int:
     from rclpy.signals import SignalHandlerOptions
     from rclpy.utilities import remove_ros_args
 
+    from openpi_policy_ros.ros.arguments import mistakes
     from openpi_policy_ros.ros.executor import NodeExecutor
     from openpi_policy_ros.ros.logs import bridge, unbridge
     from openpi_policy_ros.ros.node import PolicyNode
@@ -82,12 +83,13 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         others = remove_ros_args(['', *(sys.argv[1:] if args is None else args)])[1:]
         if others:
-            return _explain(others)
+            return _explain(others, mistakes(sys.argv[1:] if args is None else args))
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         node = PolicyNode()
     except (RuntimeError, ValueError, NameValidationException, ParameterException) as error:
         # What rclpy raises for wrong arguments and parameter files.
-        print(f'openpi_policy_node: {type(error).__name__}: {error}', file=sys.stderr)
+        wrong = mistakes(sys.argv[1:] if args is None else args)
+        _complain([*wrong, f'{type(error).__name__}: {error}'])
         rclpy.try_shutdown()
         return 2
     handler = bridge(node.get_logger())
@@ -133,12 +135,18 @@ def _wait(stop: queue.SimpleQueue[tuple[str, int]]) -> tuple[str, int]:
             continue
 
 
-def _explain(others: Sequence[str]) -> int:
+def _complain(problems: Sequence[str]) -> None:
+    for problem in problems:
+        print(f'openpi_policy_node: {problem}', file=sys.stderr)
+
+
+def _explain(others: Sequence[str], wrong: Sequence[str]) -> int:
     """Answer arguments that are not ROS's: a question, or a mistake."""
     if set(others) <= {'-h', '--help'}:
         print(USAGE)
         return 0
-    print(f'openpi_policy_node: unknown arguments: {others}\n\n{USAGE}', file=sys.stderr)
+    _complain([f'unknown arguments: {others}', *wrong])
+    print(f'\n{USAGE}', file=sys.stderr)
     return 2
 
 

@@ -18,13 +18,14 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_srvs.srv import SetBool, Trigger
 
 from openpi_policy_ros.configuration.robot import Profile
 from openpi_policy_ros.control.controller import Tick
-from openpi_policy_ros.control.machine import ACTIVE, State
+from openpi_policy_ros.control.machine import State
 from openpi_policy_ros.control.match import robot_problems
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.errors import ConfigurationError, PolicyRosError
@@ -34,6 +35,7 @@ from openpi_policy_ros.ros.actuation_side import NO_OUTPUTS, ActuationSide
 from openpi_policy_ros.ros.diagnostics import Diagnostics
 from openpi_policy_ros.ros.door import DoorState
 from openpi_policy_ros.ros.listener import Listeners, RobotListener
+from openpi_policy_ros.ros.namesake import NamesakeWatch
 from openpi_policy_ros.ros.outputs import output_problems
 from openpi_policy_ros.ros.parameters import ParameterBook
 from openpi_policy_ros.ros.planned_path import make_planned_path
@@ -42,6 +44,7 @@ from openpi_policy_ros.ros.recording import make_recording
 from openpi_policy_ros.ros.robot_side import RobotSide
 from openpi_policy_ros.ros.robot_status import robot_status
 from openpi_policy_ros.ros.settings import NodeConfig
+from openpi_policy_ros.ros.state_log import StateLog
 from openpi_policy_ros.ros.teardown import Teardown
 from openpi_policy_ros.ros.vitals import Recorder, Vitals
 from openpi_policy_ros.server import ServerThread, refuse_taken_address
@@ -89,9 +92,11 @@ class PolicyNode(LifecycleNode):
         self._telling = threading.Lock()
         self._door_state = DoorState()
         self._tick: Tick | None = None
+        self._state_log = StateLog(_log, ASKED, time.monotonic)
         self._status = StatusPublisher(self, self._listeners.on_status)
         self._diagnostics = Diagnostics(self, self._status.newest)
         self._prompt = PromptPublisher(self)
+        self._namesakes = NamesakeWatch(self, self._status.alarm)
         for kind, name, answer in (
             (SetBool, '~/enable', self._on_enable),
             (Trigger, '~/hold', self._on_hold),
@@ -331,6 +336,7 @@ class PolicyNode(LifecycleNode):
             self._active = True
             if self._robot is not None:
                 self._tick = None
+                self._state_log.begin()
                 self._report(DoorState())
                 self._robot.start()
         if self._robot is None:
@@ -361,10 +367,15 @@ class PolicyNode(LifecycleNode):
             raise PolicyRosError('the node is stopping')
 
     def _separate_services(self) -> None:
-        """Let every service answer while a transition, which may load a model, takes minutes."""
+        """Let every service answer while a transition, which may load a model, takes minutes.
+
+        Those that set parameters take turns: what one has judged must hold until it is set.
+        """
+        setters = MutuallyExclusiveCallbackGroup()
         for service in self.services:
             if service.srv_type is not ChangeState:
-                service.callback_group = MutuallyExclusiveCallbackGroup()
+                sets = service.srv_type in (SetParameters, SetParametersAtomically)
+                service.callback_group = setters if sets else MutuallyExclusiveCallbackGroup()
                 service.callback_group.add_entity(service)
 
     def _take_down(self) -> None:
@@ -429,29 +440,16 @@ class PolicyNode(LifecycleNode):
         """Note what the outputs say."""
         with self._telling:
             last, self._tick = self._tick, tick
+            self._state_log.see(tick)
             said = None if last is None else (last.state, last.reason, last.counters)
             if (tick.state, tick.reason, tick.counters) != said:
-                self._log_state(last, tick)
                 self._tell()
-
-    def _log_state(self, last: Tick | None, tick: Tick) -> None:
-        if last is None or tick.state is last.state:
-            return
-        level = logging.INFO
-        if tick.state is State.HOLD:
-            # One that the operator asked for is no fault.
-            level = logging.WARNING if tick.reason == ASKED else logging.ERROR
-        if last.state in ACTIVE and tick.state in ACTIVE:
-            # open_loop comes by here with every chunk.
-            level = logging.DEBUG
-        text = f': {tick.reason}' if tick.reason else ''
-        _log.log(level, 'robot: %s%s', tick.state.value, text)
 
     def _tell(self) -> None:
         """Turn what was noted into ``~/status``."""
         if not self._active:
             return
-        facts = {**self._facts, **self._listeners.facts}
+        facts = {**self._facts, 'prompt': self._prompt.text, **self._listeners.facts}
         side = self._actuation
         if side is not None:
             facts = {**facts, **side.facts}

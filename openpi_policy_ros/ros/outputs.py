@@ -165,6 +165,7 @@ class Outputs:
 
     def __init__(self, node: Node, robot: RobotConfig) -> None:
         self._node = node
+        self._topics = {name: robot.outputs[name].topic for name in robot.output_names}
         self._publishers: dict[str, Publisher] = {}
         self._grippers: dict[str, GripperGoals] = {}
         self._senders: dict[str, Callable[[Any], None]] = {}
@@ -214,6 +215,17 @@ class Outputs:
         self._publishers.clear()
         self._grippers.clear()
         self._senders.clear()
+
+    def rivals(self) -> list[str]:
+        """Return who else publishes what a controller hears from here: ``/node on /topic``."""
+        own = (self._node.get_name(), self._node.get_namespace())
+        found: dict[str, None] = {}
+        for name in self._publishers:
+            topic = self._node.resolve_topic_name(self._topics[name])
+            for one in self._node.get_publishers_info_by_topic(topic):
+                if (one.node_name, one.node_namespace) != own:
+                    found[f'{one.node_namespace.rstrip("/")}/{one.node_name} on {topic}'] = None
+        return list(found)
 
     def _add_publisher(self, name: str, output: Output) -> None:
         publisher = self._node.create_publisher(

@@ -92,9 +92,12 @@ class PromptPublisher:
         self._publisher = node.create_publisher(
             String, '~/current_prompt', qos(1, ReliabilityPolicy.RELIABLE, latched=True)
         )
+        self.text = ''
+        """The prompt in use; '' = none yet."""
 
     def publish(self, prompt: str) -> None:
         """Tell the prompt in use."""
+        self.text = prompt
         self._publisher.publish(String(data=prompt))
 
 
@@ -147,6 +150,14 @@ class StatusPublisher:
         self._lock = threading.Lock()
         self._last: Status | None = None
         self._published = 0.0
+        self._alarm = ''
+
+    def alarm(self, text: str) -> None:
+        """Say from now on, with every status, what is wrong beside it; '' = nothing. Any thread."""
+        with self._lock:
+            changed, self._alarm = text != self._alarm, text
+            if changed and self._last is not None:
+                self._publisher.publish(self._message(self._last))
 
     def show(self, status: Status) -> None:
         """Publish the status unless it was just said. Any thread."""
@@ -184,9 +195,10 @@ class StatusPublisher:
             _log.warning('~/status: a subscriber has not acknowledged the last one')
 
     def _message(self, status: Status) -> DiagnosticStatus:
+        alarm = self._alarm
         return DiagnosticStatus(
-            level=status.level,
+            level=DiagnosticStatus.ERROR if alarm else status.level,
             name=self._name,
-            message=status.text,
+            message=f'{status.text}; {alarm}' if alarm else status.text,
             values=[KeyValue(key=key, value=value) for key, value in status.values().items()],
         )

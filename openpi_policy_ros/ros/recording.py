@@ -27,14 +27,12 @@ from openpi_policy_ros.policies.base import ActionChunk
 from openpi_policy_ros.recording.ready import require
 from openpi_policy_ros.ros.listener import RobotListener
 from openpi_policy_ros.ros.publishers import Status
+from openpi_policy_ros.ros.robot_status import kind_of
 from openpi_policy_ros.ros.settings import NodeConfig
 
 if TYPE_CHECKING:
     from openpi_policy_ros.recording.messages import Message
     from openpi_policy_ros.recording.recorder import Recorder
-
-CONTROLLER = 'controller_state'
-"""Below ``~/``: where the robot's door stands, whenever that changes."""
 
 GOAL = 'recorded_goal'
 """Below a gripper's action: (position, max_effort); its goals have no topic of their own."""
@@ -92,15 +90,16 @@ class RecordingListener(RobotListener):
         self.recorder.note(self._joints, lambda: messages.joint_state(message), now_ns)
 
     def on_tick(self, tick: Tick) -> None:
-        """Record where the door stands, when that has changed."""
+        """Record where the door stands, when the state or the kind of reason has changed."""
         from openpi_policy_ros.recording import messages
+        from openpi_policy_ros.recording.session import CONTROLLER
 
-        state = tick.state, tick.reason
+        state = tick.state, kind_of(tick.reason)
         if state != self._state:
             self._state = state
             text = f'{tick.state.value}: {tick.reason}' if tick.reason else tick.state.value
             topic = f'{self._node}/{CONTROLLER}'
-            self.recorder.note(topic, lambda: messages.text(text), self._clock())
+            self.recorder.note_latched(topic, lambda: messages.text(text), self._clock())
 
     def on_status(self, status: Status) -> None:
         """Record what ``~/status`` says."""

@@ -5,15 +5,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 
 from diagnostic_msgs.msg import DiagnosticStatus
 
+from openpi_policy_ros.control.buffers import Reason
 from openpi_policy_ros.control.controller import PAUSE, Tick
 from openpi_policy_ros.control.machine import ACTIVE, State
 from openpi_policy_ros.ros.door import DoorState, DoorStats
 from openpi_policy_ros.ros.publishers import Status
+
+JOINTS = 'joint_states'
+"""What gates call all joints together."""
 
 
 def robot_status(
@@ -48,14 +52,37 @@ def robot_status(
     if tick is None or tick.state not in {*ACTIVE, State.HOLD}:
         state = 'DRY_RUN' if dry_run else 'READY'
         return Status(state, door.text, level, door.signature, facts, numbers)
+    door = DoorState(tuple(_unsaid(door, tick.reason)))
     reason = '; '.join(text for text in (tick.reason, door.text) if text)
     if tick.state is State.HOLD:
         level = DiagnosticStatus.ERROR
     elif tick.state is State.WAIT and tick.reason != PAUSE:
         level = max(level, DiagnosticStatus.WARN)
-    # Reasons of gates hold ages, which change with every tick.
-    signature = (re.sub(r'\d+', '', tick.reason), door.signature)
+    signature = (kind_of(tick.reason), door.signature)
     return Status(tick.state.value, reason, level, signature, facts, numbers)
+
+
+def _unsaid(door: DoorState, told: str) -> Iterator[Reason]:
+    """Yield of the door's reasons what a gate has not told: it judges the same streams."""
+    for one in door.reasons:
+        ages = (one.kind == 'stale' and _are_named(one.streams, told)) or (
+            one.kind == 'skew' and 'S3:' in told
+        )
+        if not ages and one.text not in told:
+            yield one
+        elif one.kind == 'stale' and one.detail and one.detail not in told:
+            # Why a camera is silent, which a gate cannot know.
+            yield replace(one, text=one.detail)
+
+
+def _are_named(streams: Sequence[str], told: str) -> bool:
+    # A gate calls joints by their topic alone.
+    return all((name if ' ' in name else JOINTS) in told for name in streams)
+
+
+def kind_of(reason: str) -> str:
+    """Return a gate's reason without its numbers: ages in it change with every tick."""
+    return re.sub(r'\d+', '', reason)
 
 
 def _supply(stats: DoorStats | None) -> dict[str, str]:

@@ -7,14 +7,15 @@ No ROS in here: the parameters come in as dotted names and plain values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from openpi_policy_ros.configuration import files
 from openpi_policy_ros.configuration.policy_file import load_policy_file
-from openpi_policy_ros.configuration.robot import RobotConfig, read_robot_parameters
+from openpi_policy_ros.configuration.robot import RobotConfig
+from openpi_policy_ros.configuration.robot_file import read_robot_values, untold
 from openpi_policy_ros.configuration.schema import flatten, unflatten, validate
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.errors import ConfigurationError
@@ -113,19 +114,31 @@ def effective_parameters(explicit: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: no such robot file, or it holds what a robot file cannot.
 
     """
+    values, error, _ = _merge(explicit)
+    if error is not None:
+        raise error
+    return values
+
+
+def _merge(
+    explicit: Mapping[str, Any],
+) -> tuple[dict[str, Any], ConfigurationError | None, Collection[str]]:
+    """Return the parameters as far as known, what is wrong with the robot file, and its keys."""
     robot = explicit.get('robot', '')
     if not isinstance(robot, str) or not robot:
-        return _without_none(explicit)
-    path = files.resolve(robot, 'robot')
-    values = read_robot_parameters(path)
+        return _without_none(explicit), None, ()
+    try:
+        path = files.resolve(robot, 'robot')
+        values, told = read_robot_values(path)
+    except ConfigurationError as error:
+        return _without_none(explicit), error, ()
     of_node = set(NodeConfig.model_fields) - set(RobotConfig.model_fields)
     foreign = sorted(of_node.intersection(values))
-    if foreign:
-        raise ConfigurationError(
-            str(path),
-            [f'{key}: is a parameter of the node, not of a robot; set it there' for key in foreign],
-        )
-    defaults = dict(flatten(values))
+    problems = [
+        *(f'{key}: is a parameter of the node, not of a robot; set it there' for key in foreign),
+        *told.values(),
+    ]
+    defaults = {name: value for name, value in flatten(values) if name not in foreign}
     for listing, group in (('camera_names', 'cameras.'), ('output_names', 'outputs.')):
         if listing in explicit and isinstance(explicit[listing] or [], list):
             # Naming fewer cameras or outputs, or none, switches the file's others off.
@@ -135,7 +148,8 @@ def effective_parameters(explicit: Mapping[str, Any]) -> dict[str, Any]:
                 for name, value in defaults.items()
                 if not name.startswith(group) or name.startswith(wanted)
             }
-    return _without_none({**defaults, **explicit})
+    fault = ConfigurationError(str(path), problems) if problems else None
+    return _without_none({**defaults, **explicit}), fault, told.keys()
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,11 +168,9 @@ def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
 
     """
     problems: list[str] = []
-    parameters = _without_none(explicit)
-    try:
-        parameters = effective_parameters(explicit)
-    except ConfigurationError as error:
-        problems += [f'robot: {error.source}: {problem}' for problem in error.problems]
+    parameters, fault, told = _merge(explicit)
+    if fault is not None:
+        problems += [f'robot: {fault.source}: {problem}' for problem in fault.problems]
     policy = explicit.get('policy', '')
     if isinstance(policy, str) and policy:
         try:
@@ -173,7 +185,7 @@ def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
     try:
         config = validate(NodeConfig, unflatten(parameters), SOURCE)
     except ConfigurationError as error:
-        problems += error.problems
+        problems += untold(error.problems, told)
         raise ConfigurationError(SOURCE, list(dict.fromkeys(problems))) from None
     if problems:
         raise ConfigurationError(SOURCE, problems)
@@ -186,12 +198,13 @@ def _model_problems(parameters: Mapping[str, Any]) -> list[str]:
     if parameters.get('model', '') != '':
         return []
     try:
-        needed = not isinstance(policy, str) or needs_model(policy)
+        needed = isinstance(policy, str) and needs_model(policy)
     except ConfigurationError:
-        # Told already.
-        needed = True
+        # Which policy is meant is not known, and told already.
+        needed = False
     wanted = 'required: a checkpoint directory or a hub id, e.g. model:=/data/pi0_droid'
-    return [f'model: {wanted}'] if needed else []
+    without = 'policy:=rehearsal needs none'
+    return [f'model: {wanted}; {without}'] if needed else []
 
 
 def changed_settings(effective: Mapping[str, Any], changes: Mapping[str, Any]) -> NodeConfig:

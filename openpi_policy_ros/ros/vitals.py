@@ -380,5 +380,7 @@ def _counts(stats: ServerStats) -> dict[str, int]:
     }
 
 
-def _spread(timing: Timing) -> Spread:
+def _spread(timing: Timing) -> Spread | None:
+    if not timing.count:
+        return None
     return Spread(timing.last, timing.p50, timing.p95, timing.max)

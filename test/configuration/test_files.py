@@ -42,6 +42,13 @@ def test_a_path_that_does_not_exist_is_named(tmp_path: Path):
         files.resolve(str(tmp_path / 'nowhere.yaml'), 'robot')
 
 
+def test_a_relative_path_is_told_with_the_folder_it_was_looked_for_in(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as caught:
+        files.resolve('robots/t1.yaml', 'robot')
+    assert f'robots/t1.yaml does not exist; it was looked for in {tmp_path}' in str(caught.value)
+
+
 def test_an_unknown_stem_gets_the_nearest_shipped_one_and_the_list():
     with pytest.raises(ConfigurationError, match=r"did you mean 'droid'.*shipped: .*droid"):
         files.resolve('droit', 'robot')

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from openpi_policy_ros.configuration import files
 from openpi_policy_ros.configuration.robot import (
     Camera,
     Joints,
     Profile,
     RobotConfig,
     load_robot,
-    read_robot_parameters,
     split_arrow,
 )
+from openpi_policy_ros.configuration.robot_file import read_robot_parameters
 from openpi_policy_ros.configuration.schema import validate
 from openpi_policy_ros.errors import ConfigurationError
 
@@ -73,6 +74,17 @@ def test_every_value_that_ros_cannot_hold_is_named_at_once(robot_file):
     with pytest.raises(ConfigurationError) as caught:
         read_robot_parameters(path)
     assert [problem.split(':')[0] for problem in caught.value.problems] == ['a.b', 'c', 'd']
+
+
+def test_a_value_that_ros_cannot_hold_hides_no_other_mistake(robot_file):
+    path = robot_file(
+        '/**: {ros__parameters: {limits: {velocity: [2, 2.0]}, timing: {max_skew: null, t: 1}}}'
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        load_robot(str(path))
+    told = [problem.split(': ')[:2] for problem in caught.value.problems]
+    assert [key for key, _ in told] == ['limits.velocity', 'timing.max_skew', 'timing.t']
+    assert 'unknown key' in told[2][1]
 
 
 def test_an_empty_robot_file_is_a_robot_without_sensors(robot_file):
@@ -288,3 +300,22 @@ def test_crop_and_rotate_are_written_as_ros_parameters(robot_file):
         )
     )
     assert (robot.cameras['a'].crop, robot.cameras['a'].rotate) == ([1, 2, 3, 4], 180)
+
+
+def test_keys_that_the_key_map_does_not_know_are_found_whatever_the_policy(tmp_path: Path) -> None:
+    text = files.resolve('so101', 'robot').read_text(encoding='utf-8')
+    path = tmp_path / 'mine.yaml'
+    path.write_text(
+        text.replace('key: observation.images.wrist', 'key: observation.images.wirst').replace(
+            'keys: ["observation.state"]', 'keys: ["observation.sate"]'
+        )
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        load_robot(str(path))
+    for said in (
+        "cameras.wrist.key: profile.key_map leads no image from 'observation.images.wirst', did "
+        "you mean 'observation.images.wrist'?",
+        "joints.keys: profile.key_map leads no state from 'observation.sate', did you mean "
+        "'observation.state'?",
+    ):
+        assert said in str(caught.value)

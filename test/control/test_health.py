@@ -285,6 +285,16 @@ def test_every_number_is_told_under_a_key_with_its_unit() -> None:
     assert (values['decode_p95_ms'], values['failed_share_last_minute']) == ('0.600', '0.100')
 
 
+def test_durations_that_nobody_measured_yet_are_empty() -> None:
+    served = server_health(serving(decode=None, encode=None), LIMITS).values
+    answered = inference_health(inference(timing=None), LIMITS).values
+    names = ['last_ms', 'p50_ms', 'p95_ms', 'max_ms']
+    for values, prefix in ((served, 'decode_'), (served, 'encode_'), (answered, '')):
+        assert [values[f'{prefix}{name}'] for name in names] == [''] * 4
+    assert list(served) == list(server_health(serving(), LIMITS).values)
+    assert list(answered) == list(inference_health(inference(), LIMITS).values)
+
+
 def test_nothing_is_expected_of_what_is_inactive() -> None:
     well = inactive(camera_health(camera(), LIMITS))
     assert (well.level, well.message) == (OK, 'inactive')

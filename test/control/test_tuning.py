@@ -97,6 +97,30 @@ def test_numbers_may_change_before_limits_are_known() -> None:
     assert 'the limits of the joints are not known yet' in controller.enable(True, 0)[1]
 
 
+@pytest.mark.parametrize(('steps_of_fade', 'expected'), [(0, 0.01), (10, 0.001)])
+def test_the_controller_fades_as_it_was_told_last(steps_of_fade: int, expected: float) -> None:
+    rig = Rig(execution={'mode': 'async', 'blend_steps': 5})
+    rig.run((0.0, 0.0, 0.0), ticks=5)
+    tune(rig, VELOCITY_SCALE, blend_steps=steps_of_fade)
+    rig.offer((0.01, 0.0, 0.0))
+    rig.tick()
+    command = rig.wire[-1]
+    assert isinstance(command, ArrayCommand)
+    assert command.values[0] == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize(('decay', 'expected'), [(0.0, 0.005), (100.0, 0.0)])
+def test_the_controller_weighs_chunks_as_it_was_told_last(decay: float, expected: float) -> None:
+    rig = Rig(execution={'mode': 'ensemble', 'blend_steps': 1, 'ensemble_decay': 1.0})
+    rig.run((0.0, 0.0, 0.0), ticks=5)
+    tune(rig, VELOCITY_SCALE, ensemble_decay=decay)
+    rig.offer((0.01, 0.0, 0.0))
+    rig.ticks(5)
+    command = rig.wire[-1]
+    assert isinstance(command, ArrayCommand)
+    assert command.values[0] == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_fade_that_runs_is_not_cut_off_and_the_next_one_takes_as_long_as_said() -> None:
     one = executor(mode='async', blend_steps=4)
     one.offer(ramp(20) * 0.0, START, 0, START)

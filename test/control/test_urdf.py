@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
 from openpi_policy_ros.control.limits import from_urdf
@@ -48,3 +50,20 @@ def test_names_that_are_not_unique_are_refused_not_settled(inside: str, named: s
 def test_a_joint_described_twice_has_no_limits_instead_of_the_last_ones() -> None:
     with pytest.raises(ConfigurationError, match="'turn' is the name of 2 joints"):
         from_urdf(f'<robot name="r">{TURN.format(1)}{TURN.format(9)}</robot>', ['turn'])
+
+
+def test_a_long_text_is_parsed_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The parser does not let go of the interpreter, which the control thread needs every 20 ms.
+    fed: list[int] = []
+
+    class Parser(ElementTree.XMLParser):
+        def feed(self, data: str) -> None:
+            fed.append(len(data))
+            super().feed(data)
+
+    monkeypatch.setattr(ElementTree, 'XMLParser', Parser)
+    links = [f'glied_ö_{number}' for number in range(3000)]
+    body = ''.join(f'<link name="{name}"/>' for name in links)
+    urdf = read_urdf(f'<?xml version="1.0" encoding="utf-16"?><robot name="lang">{body}</robot>')
+    assert urdf.links == tuple(links)
+    assert max(fed) < 10_000 < sum(fed)

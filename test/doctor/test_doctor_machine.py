@@ -28,6 +28,7 @@ from openpi_policy_ros.doctor.findings import Finding, Outcome
 from openpi_policy_ros.doctor.model import ModelFacts
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.hub import HubUnreachable, Listing
+from openpi_policy_ros.recording.ready import missing_extra
 
 DATA = Path(__file__).resolve().parents[1] / 'data'
 COMMIT = 'a' * 40
@@ -59,6 +60,15 @@ def test_a_clock_nobody_keeps_and_one_that_is_moved_are_told():
     assert_found(clock.judge_kernel(0x2001, 12_000), Outcome.OK, '0.012 s')
     assert_found(clock.judge_pace(-0.7), Outcome.WARN, '-0.700 s', 'S13')
     assert_found(clock.judge_pace(0.0001), Outcome.OK)
+
+
+def test_missing_extras_are_warned_of_with_what_to_install():
+    recording, plots = packages.judge_extras(
+        lambda module, extra: missing_extra(f'no_{module}', extra)
+    )
+    assert_found(recording, Outcome.WARN, 'record:=', "pip install 'openpi_policy_ros[record]'")
+    assert_found(plots, Outcome.WARN, '--out', "pip install 'openpi_policy_ros[plot]'")
+    assert packages.judge_extras(lambda module, extra: '') == []
 
 
 def test_a_port_in_use_fails_with_what_to_do():
@@ -216,7 +226,7 @@ def torch_says(**changes: Any) -> Mapping[str, Any]:
 @pytest.mark.parametrize(
     ('device', 'answer', 'facts', 'outcome', 'said'),
     [
-        ('cuda', {'problem': 'no answer', 'slow': True}, {}, Outcome.WARN, 'no answer'),
+        ('cuda', {'problem': 'no answer', 'slow': True}, {}, Outcome.NOT_MADE, 'no answer'),
         ('cuda', {'problem': 'no libtorch.so'}, {}, Outcome.FAIL, 'no libtorch.so'),
         ('cuda', torch_says(cuda='', devices=[]), {}, Outcome.FAIL, 'torch build with CUDA'),
         ('cuda', torch_says(cuda='', devices=[]), {'jetson': True}, Outcome.FAIL, 'JetPack'),

@@ -7,17 +7,21 @@ That it moves a real node is tried with the commands of docs/bring-up.md.
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip('rclpy')
 
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from node_process import LATCHED, RELIABLE, Peer, new_domain
-from rcl_interfaces.msg import SetParametersResult
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.srv import DescribeParameters, ListParameters, SetParameters
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
@@ -26,6 +30,8 @@ from openpi_policy_ros.cli import main
 pytestmark = pytest.mark.ros
 
 LEFT = ['--namespace', 'left']
+KINDS = {'seed': 2, 'safety.velocity_scale': 3, 'default_prompt': 4, 'limits.velocity': 8}
+"""Parameters of the node and their types (rcl_interfaces/ParameterType)."""
 
 
 class Node:
@@ -39,7 +45,10 @@ class Node:
         node.create_service(SetBool, f'{name}/enable', self._enable)
         node.create_service(Trigger, f'{name}/hold', self._hold)
         node.create_service(SetParameters, f'{name}/set_parameters', self._set)
-        status = self.peer.publisher(f'{name}/status', DiagnosticStatus, LATCHED)
+        node.create_service(DescribeParameters, f'{name}/describe_parameters', self._describe)
+        node.create_service(ListParameters, f'{name}/list_parameters', self._list)
+        self.diagnostics = self.peer.publisher('/diagnostics', DiagnosticArray, RELIABLE)
+        self.status = status = self.peer.publisher(f'{name}/status', DiagnosticStatus, LATCHED)
         pairs = [KeyValue(key='state', value='READY'), KeyValue(key='chunks', value='7')]
         status.publish(DiagnosticStatus(message='READY', values=pairs))
         echo = self.peer.publisher(f'{name}/current_prompt', String, LATCHED)
@@ -56,12 +65,38 @@ class Node:
         response.success, response.message = True, 'HOLD'
         return response
 
+    def _describe(
+        self, request: DescribeParameters.Request, response: DescribeParameters.Response
+    ) -> DescribeParameters.Response:
+        if all(name in KINDS for name in request.names):
+            response.descriptors = [ParameterDescriptor(type=KINDS[n]) for n in request.names]
+        return response
+
+    def _list(
+        self, request: ListParameters.Request, response: ListParameters.Response
+    ) -> ListParameters.Response:
+        response.result.names = list(KINDS)
+        return response
+
+    def tell(self, *parts: tuple[bytes, str, str]) -> None:
+        """Publish diagnostics, among those of another node."""
+        own = [
+            DiagnosticStatus(level=level, name=f'/left/openpi_policy: {name}', message=message)
+            for level, name, message in parts
+        ]
+        other = DiagnosticStatus(level=DiagnosticStatus.ERROR, name='/openpi_policy: status')
+        self.diagnostics.publish(DiagnosticArray(status=[other]))
+        self.diagnostics.publish(DiagnosticArray(status=[*own, other]))
+
     def _set(
         self, request: SetParameters.Request, response: SetParameters.Response
     ) -> SetParameters.Response:
         (parameter,) = request.parameters
-        self.asked.append((parameter.name, parameter.value.double_value))
-        good = parameter.value.double_value > 0.0
+        value = parameter.value
+        kinds = {2: 'integer', 3: 'double', 4: 'string', 8: 'double_array'}
+        said = getattr(value, f'{kinds[value.type]}_value')
+        self.asked.append((parameter.name, list(said) if value.type == 8 else said))
+        good = value.type != 3 or said > 0.0
         response.results = [SetParametersResult(successful=good, reason='' if good else 'above 0')]
         return response
 
@@ -91,6 +126,7 @@ def test_its_buttons_reach_the_node_and_its_answers_are_told(
         (['set', 'safety.velocity_scale=0.3'], 0, 'safety.velocity_scale=0.3'),
         (['set', 'safety.velocity_scale=-1.0'], 1, 'refused: above 0'),
         (['prompt', 'pick up: the block'], 0, 'prompt: pick up: the block'),
+        (['prompt', 'pick', 'up', 'the', 'block'], 0, 'prompt: pick up the block'),
         (['status'], 0, 'READY'),
         (['status', '--all'], 0, 'READY\n  state: READY\n  chunks: 7'),
     ):
@@ -98,6 +134,129 @@ def test_its_buttons_reach_the_node_and_its_answers_are_told(
         assert capsys.readouterr().out.strip() == said
     scale = 'safety.velocity_scale'
     assert node.asked == [True, False, 'hold', (scale, 0.3), (scale, -1.0)]
+
+
+def test_status_follow_prints_a_line_when_state_or_kind_of_reason_change_but_not_with_ages(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = "S1: camera 'cam_1' is {} s old (allowed 0.150 s)"
+    said = [
+        f'WAIT: {old.format(0.182)}',
+        f'WAIT: {old.format(0.21)}',
+        f'WAIT: {old.format(1.0)}',
+        f'WAIT: {old.format(1.0).replace("cam_1", "cam_2")}',
+        f'HOLD: {old.format(1.1)}',
+        f'HOLD: {old.format(12)}',
+        f'HOLD: {old.format(12).replace("S1", "S2")}',
+        'READY',
+    ]
+
+    def change() -> None:
+        deadline = time.monotonic() + 30.0
+        while not node.status.get_subscription_count() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for text in said:
+            time.sleep(0.3)
+            node.status.publish(DiagnosticStatus(message=text))
+        time.sleep(1.0)
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    main(['robot', 'status', '--follow', *LEFT])
+    thread.join()
+    assert capsys.readouterr().out.splitlines() == ['READY'] + [said[n] for n in (0, 3, 4, 6, 7)]
+
+
+@pytest.mark.parametrize(
+    ('words', 'taken'),
+    [
+        (['safety.velocity_scale=1'], ('safety.velocity_scale', 1.0)),
+        (['safety.velocity_scale', '0.3'], ('safety.velocity_scale', 0.3)),
+        (['safety.velocity_scale', '=', '0.3'], ('safety.velocity_scale', 0.3)),
+        (['limits.velocity=[1, 2.5]'], ('limits.velocity', [1.0, 2.5])),
+        (['seed=1'], ('seed', 1)),
+        (['default_prompt=3'], ('default_prompt', '3')),
+        (['default_prompt', 'pick', 'x=1', 'up'], ('default_prompt', 'pick x=1 up')),
+        (['default_prompt=pick', 'up'], ('default_prompt', 'pick up')),
+    ],
+)
+def test_a_value_gets_the_type_that_its_parameter_is_declared_with(
+    node: Node, words: list[str], taken: tuple[str, object]
+) -> None:
+    assert main(['robot', 'set', *words, *LEFT]) == 0
+    assert node.asked == [taken]
+
+
+def test_what_no_parameter_can_be_is_refused_with_the_nearest_name(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'set', 'safety.velocity_scal=0.3', *LEFT]) == 1
+    said = capsys.readouterr().out
+    for value, why in (
+        ('safety.velocity_scale={b: c}', ''),
+        (f'seed={2**63}', 'more than 64 bits'),
+    ):
+        assert main(['robot', 'set', value, *LEFT]) == 2
+        text = capsys.readouterr().err
+        assert 'expected NAME=VALUE' in text
+        assert why in text
+    assert 'has no parameter safety.velocity_scal; did you mean safety.velocity_scale?' in said
+    assert node.asked == []
+
+
+@pytest.mark.parametrize(
+    ('level', 'status'),
+    [
+        (DiagnosticStatus.OK, 0),
+        (DiagnosticStatus.WARN, 3),
+        (DiagnosticStatus.ERROR, 4),
+        (DiagnosticStatus.STALE, 4),
+    ],
+)
+def test_diagnostics_are_printed_and_the_worst_makes_the_status(
+    node: Node, capsys: pytest.CaptureFixture[str], level: bytes, status: int
+) -> None:
+    parts = (DiagnosticStatus.OK, 'status', 'READY'), (level, 'camera wrist', 'well, or not')
+    timer = node.peer.node.create_timer(0.1, lambda: node.tell(*parts))
+    assert main(['robot', 'diagnostics', *LEFT]) == status
+    name = {b'\0': 'OK   ', b'\1': 'WARN ', b'\2': 'ERROR', b'\3': 'STALE'}[level]
+    assert capsys.readouterr().out == f'OK     READY\n{name}  camera wrist: well, or not\n'
+    node.peer.node.destroy_timer(timer)
+
+
+def test_two_nodes_of_one_name_are_commanded_by_nobody_but_held(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twins = [
+        rclpy.create_node('openpi_policy', context=node.peer.context, namespace='/left')
+        for _ in range(2)
+    ]
+    timer = node.peer.node.create_timer(0.1, lambda: node.tell((b'\0', 'status', 'READY')))
+    for words in (
+        ['enable'],
+        ['set', 'seed=1'],
+        ['prompt', 'x'],
+        ['status'],
+        ['diagnostics'],
+    ):
+        assert main(['robot', *words, *LEFT]) == 1, words
+        said = capsys.readouterr()
+        assert '2 nodes are named /left/openpi_policy' in said.err
+        assert 'emergency stop' in said.err
+        assert said.out == ''
+    assert node.asked == []
+    # What makes the robot safer is never kept from it.
+    for words in (['hold'], ['disable']):
+        assert main(['robot', *words, *LEFT]) == 1
+        assert 'Ctrl-C in the terminal of each' in capsys.readouterr().err
+    assert node.asked == ['hold', False]
+    twins.pop().destroy_node()
+    deadline = time.monotonic() + 20.0
+    while main(['robot', 'status', *LEFT]) != 0:
+        assert time.monotonic() < deadline
+    node.peer.node.destroy_timer(timer)
+    twins.pop().destroy_node()
 
 
 def test_where_nobody_answers_it_says_who_is_there(
@@ -118,13 +277,30 @@ def test_where_nobody_is_it_names_the_domain(
     assert f'ROS_DOMAIN_ID={domain}' in text
 
 
+def test_what_it_asks_for_itself_is_no_node(
+    domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'enable', '--timeout', '0.5']) == 2
+    assert f'there is no openpi_policy in this domain (ROS_DOMAIN_ID={domain})' in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize('namespace', ['1st', '/left arm', '/left-arm/'])
+def test_a_namespace_that_ros_cannot_have_is_refused(
+    namespace: str, domain: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['robot', 'enable', '--namespace', namespace]) == 2
+    assert f'--namespace {namespace!r}: ' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ('words', 'why'),
     [
         (['prompt'], 'prompt; expected a text after prompt'),
         (['hold', 'still'], 'hold still; expected hold alone'),
         (['set', 'safety.velocity_scale'], 'expected NAME=VALUE'),
-        (['set', 'a={b: c}'], 'expected NAME=VALUE'),
+        (['set', '=3'], 'expected NAME=VALUE'),
     ],
 )
 def test_words_that_mean_nothing_are_refused(

@@ -130,8 +130,10 @@ def test_a_robot_found_elsewhere_is_moved_around_there() -> None:
     policy = make(clock=clock, amplitude=0.1)
     ask(policy)
     clock.now += 1.0
-    # Still on its way, or as far from it as the way is long.
-    assert ask(policy, [0.69, -0.5, 9.0]).actions[0][0] < 0.6
+    # As far from its way as that is long: it is brought back.
+    back = ask(policy, [0.69, -0.5, 9.0]).actions
+    np.testing.assert_allclose(back[0], [0.69, -0.5, 9.0], atol=0.01)
+    np.testing.assert_allclose(back[37], [0.5, -0.5, 9.0], atol=0.001)
     there = ask(policy, [0.75, -0.5, 0.25]).actions
     np.testing.assert_allclose(there[0], [0.75, -0.5, 0.25], atol=0.01)
 
@@ -148,6 +150,78 @@ def test_a_reset_and_another_session_begin_anew_where_the_robot_is() -> None:
     np.testing.assert_allclose(ask(policy, far, session=second).actions[0], far, atol=0.01)
     # Which moves nobody else.
     np.testing.assert_allclose(ask(policy, other).actions[0], other, atol=0.01)
+
+
+def enabled_for(seconds: float, policy: RehearsalPolicy, clock: Clock, at: Any) -> list[Any]:
+    """Return the places of a robot that is told to begin anew and then follows, every 0.1 s."""
+    places = [np.array(at)]
+    for number in range(round(seconds * 10)):
+        places.append(ask(policy, places[-1], reset=number == 0).actions[0].astype(float))
+        clock.now += 0.1
+    return places
+
+
+@pytest.mark.parametrize('asked_for', [0.7, 2.0, 3.3, 41.0])
+def test_a_robot_that_was_not_enabled_begins_at_rest_where_it_is(asked_for: float) -> None:
+    clock = Clock()
+    policy = make(clock=clock)
+    ask(policy)
+    clock.now += asked_for
+    places = enabled_for(0.5, policy, clock, HERE)
+    np.testing.assert_allclose(places[1], HERE, atol=0.001)
+    assert (np.abs(np.diff(places, axis=0)) <= 0.1 * math.pi / 4.0 * 0.1 + 1e-6).all()
+
+
+def test_a_robot_that_waited_goes_on_from_where_it_stands_without_a_reset() -> None:
+    clock = Clock()
+    policy = make(clock=clock)
+    (*_, stood) = enabled_for(0.8, policy, clock, HERE)
+    clock.now += 1.2
+    np.testing.assert_allclose(ask(policy, stood).actions[0], stood, atol=0.001)
+
+
+def test_resets_in_mid_motion_do_not_make_a_robot_creep() -> None:
+    clock = Clock()
+    policy = make(clock=clock)
+    at: Any = HERE
+    stood = []
+    for seconds in (1.0, 1.7, 0.9, 1.0, 1.0, 0.5, 1.4, 1.0, 1.9, 1.0):
+        policy.close_session(SESSION)
+        places = enabled_for(seconds, policy, clock, at)
+        assert (np.abs(np.subtract(places, HERE)) <= 0.1 + 1e-6).all()
+        # Brought back to the centre no faster than it moves around it.
+        assert (np.abs(np.diff(places, axis=0)) <= 0.1 * math.pi / 4.0 * 0.1 + 1e-6).all()
+        at = places[-1]
+        stood.append(at[0] - HERE[0])
+    assert sum(0.01 < one < 0.09 for one in stood) >= 4, 'few resets were in mid-motion'
+
+
+def test_another_session_of_a_connection_goes_on_around_the_same_centre() -> None:
+    clock = Clock()
+    policy = make(clock=clock)
+    ask(policy)
+    policy.close_session(SESSION)
+    other = [0.55, -0.55, 0.25]
+    actions = ask(policy, other, session=SessionKey('test', '2')).actions
+    np.testing.assert_allclose(actions[0], other, atol=0.001)
+    np.testing.assert_allclose(actions[14], HERE, atol=0.001)
+    elsewhere = ask(policy, other, session=SessionKey('another', '1')).actions
+    np.testing.assert_allclose(elsewhere[19], [0.65, -0.65, 0.25], atol=1e-5)
+
+
+def test_velocities_take_sides_by_turns_as_nothing_brings_them_back() -> None:
+    policy = make(robot('joint_velocity'))
+    sides = [np.sign(ask(policy, reset=True).actions[5, 0]) for _ in range(4)]
+    assert sides == [1, -1, 1, -1]
+
+
+def test_centres_of_clients_that_are_gone_are_forgotten() -> None:
+    policy = make()
+    for number in range(200):
+        ask(policy, session=SessionKey(f'client {number}', '1'))
+        policy.close_session(SessionKey(f'client {number}', '1'))
+    assert not policy._sessions
+    assert len(policy._centres) == 64
 
 
 def test_a_closed_session_is_forgotten() -> None:
@@ -368,7 +442,9 @@ def test_it_is_never_further_away_nor_faster_than_said(
     policy = make(clock=clock, amplitude=amplitude, period=period)
     ask(policy)
     clock.now += at
-    actions = ask(policy).actions.astype(np.float64)
+    # Where a robot is that follows.
+    gone = amplitude * (1.0 - math.cos(math.tau * at / period)) / 2.0
+    actions = ask(policy, np.add(HERE, [gone, -gone, 0.0])).actions.astype(np.float64)
     off = np.abs(actions - HERE)
     assert (off <= amplitude + 1e-5).all()
     assert (np.abs(np.diff(actions, axis=0)) * 10.0 <= amplitude * math.pi / period + 1e-4).all()

@@ -67,6 +67,17 @@ def test_a_python_without_venv_names_the_package_to_install(pretend):
     assert f'sudo apt install python{version}-venv' in done.stderr
 
 
+@pytest.mark.parametrize('kind', ['demo', 'test'])
+def test_what_recordings_and_plots_need_is_installed_too(tmp_path, kind):
+    told = 'make_venv() { :; }; check_imports() { :; }; pip_install() { echo "$*"; }'
+    code = f'ROS=none; PYTHON={sys.executable}; {told}; prepare_environment {kind}'
+    done = bash(code, OPENPI_VENV=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f'--editable {ROOT}[record,plot]' in done.stdout
+    # Else it would have nothing to install the next time, either.
+    assert (tmp_path / f'openpi-stamp-{kind}').is_file()
+
+
 @pytest.mark.parametrize(
     ('before', 'said'),
     [

@@ -290,7 +290,7 @@ def test_the_last_of_the_disk_is_left_to_others(tmp_path: Path) -> None:
     assert Recording(tape.bags[0])
 
 
-def test_the_writer_goes_behind_all_other_threads(tmp_path: Path) -> None:
+def test_the_writer_goes_behind_no_other_thread(tmp_path: Path) -> None:
     if sys.platform != 'linux':
         pytest.skip('only Linux knows the priority of a thread')
     with taped(tmp_path) as tape:
@@ -299,7 +299,8 @@ def test_the_writer_goes_behind_all_other_threads(tmp_path: Path) -> None:
         writer = tape.recorder._thread.native_id
         assert writer is not None
         mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        assert os.getpriority(os.PRIO_PROCESS, writer) == max(10, mine)
+        # Pushed aside while it has the interpreter, it would hold up the control thread as well.
+        assert os.getpriority(os.PRIO_PROCESS, writer) == mine
 
 
 def test_what_cannot_be_serialised_is_counted_and_the_next_is_recorded(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -82,3 +83,36 @@ def test_update_rates_are_well_above_ours(number: int) -> None:
     rate = inner.get('controller_manager', {}).get('ros__parameters', {}).get('update_rate')
     ours = max(load_robot(robot).execution.control_rate for robot in ('fr3', 'aloha', 'so101'))
     assert rate is None or rate >= 4 * ours
+
+
+def lag(updates: int, action_rate: float, control_rate: float = 50.0) -> float:
+    """Return how far an arm on Humble is behind a steady motion, at most, in seconds.
+
+    Each message leads from where the last command was through the actions still to come; the first
+    update after it repeats that command.
+    """
+    position, most = 0.0, 0.0
+    for tick in range(400):
+        begun = tick / control_rate
+        to_come = np.floor(begun * action_rate + 1e-9) + np.arange(1, 5)
+        times = np.array([begun, *(to_come / action_rate)])
+        path = np.array([position, *times[1:]])
+        for update in range(updates):
+            now = begun + update / (updates * control_rate)
+            if update:
+                position = float(np.interp(now, times, path))
+            most = max(most, now - position)
+    return most
+
+
+def test_the_lag_on_humble_is_bounded_as_the_page_says() -> None:
+    assert '1 / (`timing.action_rate` · (*r* − 1))' in PAGE
+    numbers = re.search(r'(\d+) ms for \*r\* = (\d+), (\d+) ms for (\d+), (\d+) ms for (\d+)', PAGE)
+    assert numbers is not None
+    told = [int(text) for text in numbers.groups()]
+    for milliseconds, updates in zip(told[::2], told[1::2], strict=True):
+        assert milliseconds == round(1e3 / (15.0 * (updates - 1)))
+        for action_rate in (15.0, 30.0, 50.0):
+            bound = 1.0 / (action_rate * (updates - 1))
+            assert 0.3 * bound < lag(updates, action_rate) <= bound + 1e-9
+    assert lag(1, 15.0) > 7.0, 'never moves'

@@ -31,9 +31,19 @@ class StandInNode:
 
     def __init__(self) -> None:
         self.callbacks: dict[str, Callable[[Any], None]] = {}
+        self.publishers: list[Any] = []
 
     def resolve_topic_name(self, topic: str) -> str:
         return f'/{topic}'
+
+    def get_name(self) -> str:
+        return 'openpi_policy'
+
+    def get_namespace(self) -> str:
+        return '/'
+
+    def get_publishers_info_by_topic(self, topic: str) -> list[Any]:
+        return self.publishers
 
     def get_clock(self) -> Any:
         return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=time.time_ns()))
@@ -121,3 +131,12 @@ def test_limits_that_came_while_enabled_count_and_are_told_once_it_is_disabled(
     assert 'nothing of its range' not in bench.side.facts['limits']
     assert bench.enable(False) == (True, 'disabled')
     assert 'nothing of its range' in bench.side.facts['limits']
+
+
+def test_who_else_commands_the_robot_is_told_to_who_enables_it(bench: Bench) -> None:
+    bench.enable(False)
+    bench.describe(upper=1.0)
+    bench.node.publishers = [SimpleNamespace(node_namespace='/', node_name='move_group')]
+    done, text = bench.enable(True)
+    assert done
+    assert text.startswith('enabled; take care, others command this robot too: /move_group on /')

@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from node_process import WAIT, environment, new_domain
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from node_process import LATCHED, WAIT, Peer, environment, new_domain
 
 from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.doctor import graph, round_trip
@@ -84,6 +85,17 @@ def test_a_robot_in_another_namespace_is_missed_with_every_part(
     assert {one.outcome for one in findings} == {Outcome.FAIL}
     assert 'nobody publishes /right/front/image_raw' in findings[0].found
     assert 'nobody takes commands on /right/arm_controller' in findings[-2].found
+
+
+def test_the_address_of_a_node_that_runs_is_known(variables: dict[str, str]) -> None:
+    peer = Peer(int(variables['ROS_DOMAIN_ID']))
+    status = peer.publisher('/right/openpi_policy/status', DiagnosticStatus, LATCHED)
+    status.publish(DiagnosticStatus(values=[KeyValue(key='server', value='0.0.0.0:8123')]))
+    try:
+        assert ask('graph_node', ['', 'right'], variables)['own_server'] == '0.0.0.0:8123'
+        assert ask('graph_node', ['', 'left'], variables)['own_server'] == ''
+    finally:
+        peer.close()
 
 
 def test_two_processes_hear_each_other(variables: dict[str, str]) -> None:

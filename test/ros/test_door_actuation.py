@@ -368,3 +368,25 @@ def test_no_deadlock_between_the_door_and_those_who_call_it(bench: Any) -> None:
     before = len(door.chunks)
     door.see(1.0)
     door.until(lambda: len(door.chunks) > before)
+
+
+def test_a_memory_of_the_policy_starts_afresh_with_enabling_and_with_nothing_that_opens_no_gate(
+    bench: Any,
+) -> None:
+    robot, policy = Recorder(), EchoPolicy(scalar())
+    door = bench(policy, robot)
+    door.door.start()
+
+    def infer() -> bool:
+        before = len(door.chunks)
+        door.see(1.0)
+        door.until(lambda: len(door.chunks) > before)
+        return policy.requests[-1].reset
+
+    assert [infer(), infer()] == [True, False]
+    assert door.door.enable(True) == (True, 'enabled')
+    assert [infer(), infer()] == [True, False]
+    robot.enabling = (True, 'already enabled')
+    door.door.enable(True)
+    assert infer() is False
+    assert len({one.session for one in policy.requests}) == 1

@@ -165,7 +165,11 @@ def test_the_hold_is_the_last_message_before_a_signal_ends_the_node(
             robot.process.signal(number)
         assert robot.process.join() == 0
         robot.check_held()
-        assert 'ERROR' not in robot.process.text()
+        log = robot.process.text()
+        assert 'ERROR' not in log
+        # Every state once, and the hold at the end.
+        said = re.findall(r'robot: (.*)', log)
+        assert said == ['READY', 'ENABLED', 'held where it was, and disarmed']
 
 
 VELOCITIES: dict[str, Any] = {

@@ -14,6 +14,7 @@ pytest.importorskip('rclpy')
 import rclpy
 from node_process import new_domain
 from rcl_interfaces.msg import ParameterDescriptor
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 
 from openpi_policy_ros.configuration.files import config_directory
@@ -41,6 +42,23 @@ def context() -> Iterator[rclpy.Context]:
 
 def test_robot_files_are_shipped() -> None:
     assert len(ROBOTS) >= 3
+
+
+def test_services_that_set_parameters_take_turns(context: rclpy.Context) -> None:
+    # Two judged at once would each be judged without the other, and apply together what cannot be.
+    node = PolicyNode(context=context)
+    try:
+        kinds = (SetParameters, SetParametersAtomically)
+        first, second = (one for one in node.services if one.srv_type in kinds)
+        assert first.callback_group.beginning_execution(first)
+        assert not second.callback_group.can_execute(second)
+        others = [one for one in node.services if one.srv_type not in kinds]
+        assert others
+        assert all(one.callback_group.can_execute(one) for one in others)
+        first.callback_group.ending_execution(first)
+        assert second.callback_group.can_execute(second)
+    finally:
+        node.destroy_node()
 
 
 @pytest.mark.parametrize('robot', ['', *ROBOTS])

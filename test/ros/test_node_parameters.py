@@ -124,7 +124,7 @@ def test_outputs_that_cannot_be_opened_are_told_with_all_else_before_the_warm_up
             # Such a model takes longer to warm up than the test waits.
             'model': 'slow',
             'robot': 'droid',
-            'cameras': {'wrist': {'key': 'observation/wrist_image_lft'}},
+            'camera_names': ['wrist'],
             'output_names': ['arm'],
             'outputs': {
                 'arm': {
@@ -137,7 +137,7 @@ def test_outputs_that_cannot_be_opened_are_told_with_all_else_before_the_warm_up
         }
     )
     assert process.join() == 1
-    assert "did you mean 'observation/wrist_image_left'?" in process.text()
+    assert "cameras: none carries 'observation/exterior_image_1_left'" in process.text()
     assert "outputs.arm.topic: '/rosout' is refused by ROS" in process.text()
     assert 'Traceback' not in process.text()
 

@@ -174,6 +174,27 @@ class StandInNode:
     def destroy_publisher(self, publisher: SimpleNamespace) -> None:
         self.open.remove(publisher.topic)
 
+    def get_name(self) -> str:
+        return 'openpi_policy'
+
+    def get_namespace(self) -> str:
+        return '/left'
+
+    def get_publishers_info_by_topic(self, topic: str) -> list[SimpleNamespace]:
+        there = [('/left', 'openpi_policy'), ('/', 'move_group'), ('/right', 'openpi_policy')]
+        return [
+            SimpleNamespace(node_namespace=space, node_name=name)
+            for space, name in there
+            if topic == '/arm'
+        ]
+
+
+def test_others_that_command_the_same_controller_are_named() -> None:
+    shared = Outputs(StandInNode(), make_robot({'arm': {**ARM_ARRAY, 'topic': '/arm'}}))  # type: ignore[arg-type]
+    assert shared.rivals() == ['/move_group on /arm', '/right/openpi_policy on /arm']
+    alone = Outputs(StandInNode(), make_robot({'arm': {**ARM_ARRAY, 'topic': 'arm'}}))  # type: ignore[arg-type]
+    assert alone.rivals() == []
+
 
 def test_one_topic_written_in_two_ways_is_refused_for_two_outputs() -> None:
     two = {

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import queue
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,17 @@ pytest.importorskip('visualization_msgs.msg')
 import visualization_msgs.msg as markers
 from diagnostic_msgs.msg import DiagnosticStatus
 from rig import make_robot, make_spec
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
 from openpi_policy_ros.configuration.visual import Visual
 from openpi_policy_ros.control.planned_path import TipPath
+from openpi_policy_ros.policies.base import ActionChunk
 from openpi_policy_ros.ros.planned_path import (
     COLOURS,
     LEVELS,
     NoPath,
+    PlannedPath,
     make_planned_path,
     path_messages,
     state_message,
@@ -116,3 +122,45 @@ def test_nothing_is_drawn_where_the_robot_file_says_so_or_the_package_is_missing
     assert (
         'install it (apt install ros-$ROS_DISTRO-visualization-msgs)' in made.facts['planned_path']
     )
+
+
+class StandInPlanner:
+    """Keeps where it is told that the joints are."""
+
+    links, frame, left_out = ('tip',), 'base', ()
+
+    def __init__(self) -> None:
+        self.measured: queue.Queue[dict[str, float]] = queue.Queue()
+
+    def describe(self, urdf: str) -> None:
+        assert urdf == '<robot/>'
+
+    def plan(self, chunk: ActionChunk, measured: dict[str, float]) -> list[TipPath]:
+        self.measured.put(measured)
+        return [TipPath('', 'tip', POINTS)]
+
+
+def test_a_path_begins_where_the_joints_were_at_the_observation() -> None:
+    callbacks: list[Any] = []
+    node: Any = SimpleNamespace(
+        resolve_topic_name=lambda topic: f'/{topic}',
+        create_publisher=lambda *_: SimpleNamespace(
+            publish=lambda message: None, get_subscription_count=lambda: 1
+        ),
+        create_subscription=lambda kind, topic, take, *_, **__: callbacks.append(take),
+        destroy_publisher=lambda publisher: None,
+        destroy_subscription=lambda subscription: None,
+    )
+    planner = StandInPlanner()
+    drawn = PlannedPath(node, markers, planner, horizon=1.0)  # type: ignore[arg-type]
+    try:
+        callbacks[0](String(data='<robot/>'))
+        for second, position in ((10, 0.1), (12, 0.9)):
+            message = JointState(name=['lift'], position=[position])
+            message.header.stamp.sec = second
+            drawn.on_joints(message, now_ns=13 * 10**9)
+        chunk = ActionChunk({'actions': np.zeros((4, 3), np.float32)})
+        drawn.on_chunk(chunk, t_obs_ns=11 * 10**9)
+        assert planner.measured.get(timeout=20.0) == {'lift': 0.1}
+    finally:
+        drawn.close()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from openpi_policy_ros.configuration.files import config_directory
-from openpi_policy_ros.configuration.robot import RobotConfig, load_robot, read_robot_parameters
+from openpi_policy_ros.configuration.robot import RobotConfig, load_robot
+from openpi_policy_ros.configuration.robot_file import read_robot_parameters
 from openpi_policy_ros.configuration.schema import flatten
 from openpi_policy_ros.ros.declarations import declarations, free_form
 from openpi_policy_ros.ros.settings import validate_parameters

@@ -65,6 +65,46 @@ def test_an_enabled_robot_tells_its_own_state_first(
     assert (said.state, said.reason, said.level) == (state.value, reason, level)
 
 
+FRONT = ("camera 'front'",)
+OLD = "camera 'front' is 0.499 s old (allowed 0.150 s)"
+SKEW = "camera 'front' is 0.112 s older than joint 'a' (allowed 0.100 s); raise the slower rate"
+S2 = "S2: camera 'front' is 0.518 s old (safety.stale_hold 0.500 s); look after its driver"
+JOINTS_OLD = Reason('stale', ('a', 'b'), 'joint_states: a, b is 0.2 s old')
+
+
+@pytest.mark.parametrize(
+    ('told', 'reasons', 'said'),
+    [
+        (S2, [Reason('stale', FRONT, OLD)], S2),
+        (f'S3: {SKEW}', [Reason('skew', (*FRONT, 'joint_states'), SKEW)], f'S3: {SKEW}'),
+        (
+            f'S15: waited 2 s: S3: {SKEW}',
+            [Reason('skew', (*FRONT, 'joint_states'), SKEW.replace('0.112', '0.131'))],
+            f'S15: waited 2 s: S3: {SKEW}',
+        ),
+        ('S1: joint_states is 0.3 s old', [JOINTS_OLD], 'S1: joint_states is 0.3 s old'),
+        (
+            'S11: 3 failed, the last one: no device',
+            [Reason('inference', (), 'no device')],
+            'S11: 3 failed, the last one: no device',
+        ),
+        # What a gate cannot know, or did not look at, is told.
+        (
+            S2,
+            [Reason('stale', FRONT, f'{OLD}; nobody publishes', 'nobody publishes')],
+            f'{S2}; nobody publishes',
+        ),
+        (S2, [JOINTS_OLD], f'{S2}; {JOINTS_OLD.text}'),
+        ('', [Reason('stale', FRONT, OLD)], OLD),
+    ],
+)
+def test_a_gate_and_the_door_do_not_say_the_same_twice(
+    told: str, reasons: list[Reason], said: str
+) -> None:
+    one = status(DoorState(tuple(reasons)), tick(State.HOLD, told))
+    assert (one.reason, one.level) == (said, ERROR)
+
+
 def test_ages_and_counters_are_numbers_that_need_not_be_told_at_once() -> None:
     first = status(FLOWING, tick(State.WAIT, 'S1: camera is 0.21 s old', clamped=1))
     second = status(FLOWING, tick(State.WAIT, 'S1: camera is 0.34 s old', clamped=2))

@@ -47,8 +47,14 @@ def test_without_a_model_the_message_says_what_to_give() -> None:
 def test_only_the_rehearsal_goes_without_a_model() -> None:
     assert validate_parameters({'policy': 'rehearsal', 'robot': 'so101'}).model == ''
     assert 'model: required: a checkpoint' in problems({'policy': 'pi0'})
-    # A policy file that is wrong is told once, and the missing model, too.
-    assert 'model: required' in problems({'policy': 'rehersal'})
+    # Which policy is meant is not known then.
+    said = problems({'policy': 'rehersal'})
+    assert "did you mean 'rehearsal'" in said
+    assert 'model' not in said
+
+
+def test_a_missing_model_names_the_policy_that_needs_none() -> None:
+    assert 'policy:=rehearsal needs none' in problems({})
 
 
 def test_the_robot_files_values_are_defaults_and_parameters_win() -> None:
@@ -139,9 +145,23 @@ def test_every_problem_is_in_one_message() -> None:
     text = problems(
         {'robot': 'droit', 'policy': 'pi00', 'port': -1, 'seeed': 3, 'timing.max_skew': 'x'}
     )
-    for said in ("'droit'", "'pi00'", 'model: required', 'port:', 'seeed:', 'timing.max_skew:'):
+    for said in ("'droit'", "'pi00'", 'port:', 'seeed:', 'timing.max_skew:'):
         assert said in text
-    assert '6 problems' in text
+    assert '5 problems' in text
+
+
+def test_a_value_that_ros_cannot_hold_hides_no_other_problem_of_the_robot_file(
+    tmp_path: Path,
+) -> None:
+    file = robot_file(
+        tmp_path,
+        {'model': '/m', 'limits': {'velocity': [2, 2.0]}, 'timing': {'max_skew': -1.0, 't': None}},
+    )
+    text = problems({**MODEL, 'robot': file})
+    for said in ('model: is a parameter of', 'limits.velocity: ROS', 'timing.max_skew: Input'):
+        assert said in text
+    assert text.count('timing.t:') == 1
+    assert '4 problems' in text
 
 
 def test_a_parameter_of_the_node_has_no_place_in_a_robot_file(tmp_path: Path) -> None:

@@ -124,6 +124,12 @@ def test_rates_are_those_of_the_window_and_failures_those_of_the_last_minute() -
     assert parts['inference'].health.values['rate_hz'] == '0.00'
 
 
+def test_before_the_first_request_no_duration_is_told() -> None:
+    parts = Rig().look()
+    for name, key in (('inference', 'p95_ms'), ('server', 'decode_p95_ms')):
+        assert parts[name].health.values[key] == ''
+
+
 def test_other_thresholds_are_used_from_the_next_look_on() -> None:
     rig = Rig()
     rig.stats = EngineStats(consecutive_failures=2, failures=2)

@@ -1,10 +1,13 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The motion of a rehearsal: from where the robot was found, to one side and back, for ever.
+"""The motion of a rehearsal: to one side of a centre and back, for ever, from wherever it starts.
 
-    q(t) = q0 + A (1 - cos(2πt / T)) / 2        its rate: A (π / T) sin(2πt / T)
+    q(t) = c + A (1 - cos(2πt / T)) / 2         its rate: A (π / T) sin(2πt / T)
 
-It begins and ends at rest at q0, and its largest speed is A π / T.
+It begins and ends at rest at the centre c, and its largest speed is A π / T. A robot that starts
+elsewhere, at q0, is brought to c first, from rest to rest, no faster and with no more acceleration:
+
+    q(t) = c + (q0 - c) (1 + cos(πt / h)) / 2   with h = T / 2 · max(w, √w) and w = |q0 - c| / A
 """
 
 from __future__ import annotations
@@ -17,6 +20,35 @@ import numpy.typing as npt
 
 Row = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float64]
+
+
+LAG = 0.5
+"""How far behind the motion a robot may be, s, and still be following it."""
+
+_TOLERANCE = 0.25
+"""How far off the motion a robot may be, in shares of A, and still be following it."""
+
+_LOOKS = 11
+"""Places of the last ``LAG`` that are compared with where a robot is."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where and when a motion begins.
+
+    Attributes:
+        centre: c, float64 [D], action units.
+        place: q0, float64 [D].
+        began: seconds on the policy's clock.
+        side: 1 or -1: the side to which columns that are rates go. Nothing brings those back to a
+            centre, so that they take sides by turns.
+
+    """
+
+    centre: Row
+    place: Row
+    began: float
+    side: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -34,37 +66,62 @@ class Motion:
     period: float
     rate: npt.NDArray[np.bool_]
 
-    def place(self, anchor: Row, elapsed: float) -> Row:
-        """Return the positions q after so many seconds, float64 [D]."""
-        share = (1.0 - math.cos(math.tau * elapsed / self.period)) / 2.0
-        return np.asarray(anchor + self.amplitude * share)
+    def places(self, start: Start, elapsed: Row) -> Rows:
+        """Return q, or its rate, so many seconds after the beginning, float64 [len(elapsed), D]."""
+        off, homing = self._homing(start)
+        home = np.clip(elapsed / homing, 0.0, 1.0)[:, np.newaxis] if homing else 1.0
+        phase = (math.tau * np.maximum(elapsed - homing, 0.0) / self.period)[:, np.newaxis]
+        share = (1.0 - np.cos(phase)) / 2.0
+        slope = math.pi / self.period * np.sin(phase) * start.side
+        left = off * (1.0 + np.cos(math.pi * home)) / 2.0
+        return np.where(
+            self.rate, self.amplitude * slope, start.centre + left + self.amplitude * share
+        )
 
-    def rows(self, anchor: Row, elapsed: float, step: float, count: int) -> Rows:
+    def rows(self, start: Start, elapsed: float, step: float, count: int) -> Rows:
         """Return the actions of ``count`` steps, the first one step after ``elapsed``, [count, D].
 
         Args:
-            anchor: q0, float64 [D], action units.
-            elapsed: seconds since the motion began.
+            start: of the motion.
+            elapsed: seconds since it began.
             step: seconds from one row to the next.
             count: of rows.
 
         """
-        phase = math.tau * (elapsed + step * (np.arange(count) + 1.0)) / self.period
-        share = ((1.0 - np.cos(phase)) / 2.0)[:, np.newaxis]
-        slope = (math.pi / self.period * np.sin(phase))[:, np.newaxis]
-        return np.where(self.rate, self.amplitude * slope, anchor + self.amplitude * share)
+        return self.places(start, elapsed + step * (np.arange(count, dtype=np.float64) + 1.0))
 
-    def is_elsewhere(self, anchor: Row, measured: Row) -> bool:
+    def is_followed(self, start: Start, elapsed: float, measured: Row) -> bool:
+        """Return whether a robot is about where the motion was within the last ``LAG``."""
+        moved = self._moved
+        back = np.linspace(0.0, LAG, _LOOKS, dtype=np.float64)
+        looks = np.asarray(np.maximum(elapsed - back, 0.0), np.float64)
+        off = np.abs(self.places(start, looks)[:, moved] - measured[moved])
+        return bool((off <= _TOLERANCE * np.abs(self.amplitude[moved])).all(axis=1).any())
+
+    def is_elsewhere(self, centre: Row, measured: Row) -> bool:
         """Return whether a robot is further from its way than the way is long.
 
-        The way of a column leads from ``anchor`` to ``anchor`` + A. Columns that are rates, and
+        The way of a column leads from the centre to the centre + A. Columns that are rates, and
         those that stay, are not looked at: the former are not measured in the unit of A.
         """
-        moved = (self.amplitude != 0.0) & ~self.rate
-        low = anchor + np.minimum(self.amplitude, 0.0)
-        high = anchor + np.maximum(self.amplitude, 0.0)
+        moved = self._moved
+        low = centre + np.minimum(self.amplitude, 0.0)
+        high = centre + np.maximum(self.amplitude, 0.0)
         beyond = np.maximum(low - measured, measured - high)
         return bool((beyond[moved] > np.abs(self.amplitude[moved])).any())
+
+    @property
+    def _moved(self) -> npt.NDArray[np.bool_]:
+        return np.asarray((self.amplitude != 0.0) & ~self.rate)
+
+    def _homing(self, start: Start) -> tuple[Row, float]:
+        """Return how far each column is from its centre, and how long the way there takes."""
+        moved = self._moved
+        off = np.where(moved, start.place - start.centre, 0.0)
+        if not off.any():
+            return off, 0.0
+        ways = float(np.max(np.abs(off[moved] / self.amplitude[moved])))
+        return off, self.period / 2.0 * max(ways, math.sqrt(ways))
 
 
 def alternating(amplitude: float, still: npt.NDArray[np.bool_]) -> Row:

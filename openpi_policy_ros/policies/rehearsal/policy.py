@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,25 +30,30 @@ from openpi_policy_ros.policies.base import (
 )
 from openpi_policy_ros.policies.registry import LoadRequest
 from openpi_policy_ros.policies.rehearsal.layout import Layout, make_layout, read_state
-from openpi_policy_ros.policies.rehearsal.motion import Motion, Row, Rows, continued
+from openpi_policy_ros.policies.rehearsal.motion import (
+    Motion,
+    Row,
+    Rows,
+    Start,
+    continued,
+)
 from openpi_policy_ros.policies.rehearsal.options import RehearsalOptions
 
 _log = logging.getLogger('openpi_policy_ros.policies.rehearsal')
 
 
-@dataclass(frozen=True)
-class _Session:
-    """Where and when a session's motion began: state in action units [D], and seconds."""
-
-    anchor: Row
-    began: float
+_MOST_CENTRES = 64
+"""Connections whose centre is remembered; those that are longest unused are forgotten."""
 
 
 class RehearsalPolicy(Policy):
     """Moves each column of the actions to one side of where the state has it, and back.
 
-    The first observation of a session says where that is. It begins anew where a robot is found
-    further from its way than the way is long.
+    The first observation of a connection says where that is, and sessions of the same connection
+    that come later go on around there, so that a robot which is stopped and started over and over
+    does not creep. A motion begins at rest where the robot is: with every session, and anew where a
+    robot does not follow, as it was not asked to. A robot that is found further from its way than
+    the way is long is moved around there.
 
     Args:
         layout: what a chunk looks like, and which number of the state each column is.
@@ -72,7 +77,8 @@ class RehearsalPolicy(Policy):
         self._motion = Motion(layout.amplitude, options.period, layout.rate)
         self._clock = clock
         self._sleep = sleep
-        self._sessions: dict[SessionKey, _Session] = {}
+        self._sessions: dict[SessionKey, Start] = {}
+        self._centres: OrderedDict[str, Start] = OrderedDict()
 
     @property
     def spec(self) -> PolicySpec:
@@ -92,17 +98,15 @@ class RehearsalPolicy(Policy):
         return results
 
     def close_session(self, key: SessionKey) -> None:
-        """Forget where the session's motion began."""
+        """Forget where the session's motion began, but not around where."""
         self._sessions.pop(key, None)
 
     def _answer(self, request: InferenceRequest, now: float) -> InferenceResult:
         try:
             state = read_state(request.observation, self._layout)
             measured = state[self._layout.entries].astype(np.float64)
-            session = self._session(request, measured, now)
-            rows = self._motion.rows(
-                session.anchor, now - session.began, self._layout.step, self._horizon
-            )
+            start = self._start(request, measured, now)
+            rows = self._motion.rows(start, now - start.began, self._layout.step, self._horizon)
             if request.rtc is not None:
                 rows = self._continued(rows, request.rtc)
         except InvalidObservation as error:
@@ -113,18 +117,30 @@ class RehearsalPolicy(Policy):
             {ACTIONS: model[: self.spec.horizon].copy()}, model_actions=model, state=state
         )
 
-    def _session(self, request: InferenceRequest, measured: Row, now: float) -> _Session:
-        session = None if request.reset else self._sessions.get(request.session)
-        if session is not None and self._motion.is_elsewhere(session.anchor, measured):
+    def _start(self, request: InferenceRequest, measured: Row, now: float) -> Start:
+        """Return where the motion of a session began, which may be here and now."""
+        start = None if request.reset else self._sessions.get(request.session)
+        if start is not None and self._motion.is_followed(start, now - start.began, measured):
+            return start
+        connection = request.session.connection
+        last = self._centres.pop(connection, None)
+        if last is not None and self._motion.is_elsewhere(last.centre, measured):
             _log.warning(
                 'session %s: the robot is elsewhere (%s); the motion begins anew there',
                 request.session,
                 ', '.join(f'{value:.4g}' for value in measured),
             )
-            session = None
-        if session is None:
-            session = self._sessions[request.session] = _Session(measured, now)
-        return session
+            last = None
+        if last is None:
+            start = Start(measured, measured, now)
+        else:
+            # Columns that stay do so where they are.
+            centre = np.where(self._motion.amplitude == 0.0, measured, last.centre)
+            start = Start(centre, measured, now, -last.side)
+        self._sessions[request.session] = self._centres[connection] = start
+        while len(self._centres) > _MOST_CENTRES:
+            self._centres.popitem(last=False)
+        return start
 
     def _continued(self, rows: Rows, rtc: RtcPrefix) -> Rows:
         leftover = np.asarray(rtc.leftover)
