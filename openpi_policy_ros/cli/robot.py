@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import math
 import os
 import re
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,6 +34,9 @@ AT_ONCE = ('hold', 'disable')
 
 SETTLE = 0.3
 """Seconds in which a second node of that name has time to be found."""
+
+AGAIN = 1.0
+"""Seconds without an answer after which what makes the robot safer is sent a second time."""
 LEVELS = ('OK', 'WARN', 'ERROR', 'STALE')
 _NUMBER = re.compile(r'(?<![\w.])\d+(\.\d+)?(?![\w.])')
 """A number by itself: no part of a name, as in S2 or cam_1."""
@@ -121,8 +127,8 @@ def _run(options: argparse.Namespace) -> int:
             remedy='source an installation, or enter the environment of scripts/install.sh '
             '(. scripts/env.sh)',
         ) from None
-    with _node(rclpy) as node:
-        operator = Operator(rclpy, node, options.namespace, options.timeout)
+    with _interruptible() as interrupted, _node(rclpy) as node:
+        operator = Operator(rclpy, node, options.namespace, options.timeout, interrupted)
         try:
             status = _do(operator, options, text)
             # One that was found only now may have got the command, too.
@@ -154,13 +160,21 @@ class Operator:
         node: to speak with.
         namespace: of the node that is spoken to.
         timeout: seconds to wait for it.
+        interrupted: whether Ctrl-C was pressed.
 
     Raises:
         PolicyRosError: no namespace that ROS could have.
 
     """
 
-    def __init__(self, rclpy: Any, node: Any, namespace: str, timeout: float) -> None:
+    def __init__(
+        self,
+        rclpy: Any,
+        node: Any,
+        namespace: str,
+        timeout: float,
+        interrupted: Callable[[], bool],
+    ) -> None:
         from rclpy.exceptions import InvalidTopicNameException
         from rclpy.validate_full_topic_name import validate_full_topic_name
 
@@ -174,6 +188,7 @@ class Operator:
                 f'--namespace {namespace!r}: {error}', expected='that of the node, e.g. /left'
             ) from None
         self._timeout = timeout
+        self._interrupted = interrupted
 
     def press(self, action: str) -> int:
         """Call a service of the node and print its answer."""
@@ -282,7 +297,7 @@ class Operator:
             if not follow:
                 return 0
             heard.clear()
-            self._rclpy.spin_once(self._node, timeout_sec=POLL)
+            self._turn()
 
     def diagnostics(self, *, follow: bool, everything: bool) -> int:
         """Print how each part of the node is, or every change of it; return by the worst."""
@@ -317,7 +332,7 @@ class Operator:
             if not follow:
                 worst = max(one.level[0] for one in parts.values())
                 return (0, WARNED, WRONG, WRONG)[worst]
-            self._rclpy.spin_once(self._node, timeout_sec=POLL)
+            self._turn()
 
     def refuse_namesakes(self, settle: float = 0.0) -> None:
         """Refuse to speak with one of several nodes of the name.
@@ -353,17 +368,25 @@ class Operator:
             raise self._nobody(f'no service {name}')
         if not at_once:
             self.refuse_namesakes(SETTLE)
-        future = client.call_async(request)
-        if not self._spin(future.done):
+        futures = [client.call_async(request)]
+        if at_once and not self._spin(futures[0].done, AGAIN):
+            # The node heard it, perhaps, before it knew where to answer: once more does no harm.
+            futures.append(client.call_async(request))
+        if not self._spin(lambda: any(one.done() for one in futures)):
             raise self._nobody(f'{name} does not answer')
-        return future.result()
+        return next(one for one in futures if one.done()).result()
 
-    def _spin(self, done: Callable[[], Any]) -> bool:
-        deadline = time.monotonic() + self._timeout
+    def _turn(self) -> None:
+        self._rclpy.spin_once(self._node, timeout_sec=POLL)
+        if self._interrupted():
+            raise KeyboardInterrupt
+
+    def _spin(self, done: Callable[[], Any], most: float = math.inf) -> bool:
+        deadline = time.monotonic() + min(self._timeout, most)
         while not done():
             if time.monotonic() >= deadline:
                 return False
-            self._rclpy.spin_once(self._node, timeout_sec=POLL)
+            self._turn()
         return True
 
     def _nobody(self, what: str) -> NobodyAnswers:
@@ -394,6 +417,29 @@ class Operator:
                 services = self._node.get_service_names_and_types_by_node(name, namespace)
                 found.update(one for one, _ in services if one.endswith(ending))
         return sorted(one.removesuffix('/enable') for one in found)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Yield what tells whether Ctrl-C was pressed.
+
+    It raises as ever, but an exception that falls into one of rclpy's callbacks gets lost there.
+    """
+    pressed = threading.Event()
+
+    def press(number: int, frame: Any) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        # Nobody else may say what a signal does.
+        yield pressed.is_set
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
