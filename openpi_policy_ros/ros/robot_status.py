@@ -70,6 +70,9 @@ def _unsaid(door: DoorState, told: str) -> Iterator[Reason]:
         )
         if not ages and one.text not in told:
             yield one
+        elif one.kind == 'stale' and not any(' ' in name for name in one.streams):
+            # A gate judges the joints as one stream: which of them it was is told here.
+            yield replace(one, text=f'too old: {", ".join(one.streams)}')
         elif one.kind == 'stale' and one.detail and one.detail not in told:
             # Why a camera is silent, which a gate cannot know.
             yield replace(one, text=one.detail)

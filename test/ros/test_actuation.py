@@ -260,7 +260,7 @@ def test_S9_a_dead_publisher_holds_the_robot_until_its_hold_has_left(
             raise OSError('publisher is gone')
 
     bench.wire.before = dead
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, 'openpi_policy_ros'):
         for _ in range(5):
             bench.step()
     assert bench.actuation.state is State.HOLD
@@ -272,7 +272,7 @@ def test_S9_a_dead_publisher_holds_the_robot_until_its_hold_has_left(
     bench.step()
     assert bench.wire.sent[count:] == [held]
     bench.wire.before = lambda command: None
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, 'openpi_policy_ros'):
         bench.step()
     assert [command.output for command in bench.wire.sent[count + 1 :]] == ['left', 'right']
     assert "'left': commands leave again" in caplog.text

@@ -82,7 +82,12 @@ JOINTS_OLD = Reason('stale', ('a', 'b'), 'joint_states: a, b is 0.2 s old')
             [Reason('skew', (*FRONT, 'joint_states'), SKEW.replace('0.112', '0.131'))],
             f'S15: waited 2 s: S3: {SKEW}',
         ),
-        ('S1: joint_states is 0.3 s old', [JOINTS_OLD], 'S1: joint_states is 0.3 s old'),
+        # Which of the joints it was, no gate tells.
+        (
+            'S1: joint_states is 0.3 s old',
+            [JOINTS_OLD],
+            'S1: joint_states is 0.3 s old; too old: a, b',
+        ),
         (
             'S11: 3 failed, the last one: no device',
             [Reason('inference', (), 'no device')],
