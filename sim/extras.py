@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
+from openpi_policy_ros_sim.backend import choose_backend
 from openpi_policy_ros_sim.errors import SimulationError
 
 _EXTRA: Final = "pip install 'openpi_policy_ros[sim]'"
@@ -29,6 +30,9 @@ def require(*modules: str) -> None:
         SimulationError: one cannot be imported; names the command that installs it.
 
     """
+    if 'mujoco' in modules:
+        # It reads the choice once, when it is first imported.
+        choose_backend()
     for module in modules:
         name, command = _NEEDED[module]
         try:

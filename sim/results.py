@@ -176,14 +176,14 @@ def summarise(task: str, records: Sequence[Record]) -> dict[str, Any]:
         'successes': len(done),
         'success_rate': len(done) / len(whole) if whole else None,
         'interval_95': list(wilson(len(done), len(whole))) if whole else None,
-        'steps_p50': _percentile([record.steps for record in whole], 50),
-        'seconds_until_success_p50': _percentile(
+        'steps_p50': percentile([record.steps for record in whole], 50),
+        'seconds_until_success_p50': percentile(
             [seconds for record in done if (seconds := record.seconds[task]) is not None], 50
         ),
         'latency_ms': {
             'count': len(latencies),
-            'p50': _percentile(latencies, 50),
-            'p95': _percentile(latencies, 95),
+            'p50': percentile(latencies, 50),
+            'p95': percentile(latencies, 95),
         },
         'clamped': dict(clamped),
         'done_besides': {
@@ -206,7 +206,8 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _percentile(values: Sequence[float], level: float) -> float | None:
+def percentile(values: Sequence[float], level: float) -> float | None:
+    """Return a percentile, None = there are no values."""
     return float(np.percentile(values, level)) if values else None
 
 

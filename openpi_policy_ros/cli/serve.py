@@ -47,6 +47,8 @@ On Ctrl-C or SIGTERM requests in flight are answered first; a second Ctrl-C ends
 """
 EXAMPLES = """\
 examples:
+  the policy that comes with the simulator (openpi-policy-sim ws drives a robot by it):
+    openpi-policy serve --model demo --robot droid_jointpos
   a checkpoint as it is, its own names for cameras and state:
     openpi-policy serve --model ~/checkpoints/pi0
   for a DROID robot, on the GPU, for the whole network:
@@ -76,8 +78,9 @@ def add(commands: Any) -> None:
     what.add_argument(
         '--model',
         default='',
-        help='checkpoint: a directory, or a hub id where no such directory exists; needed, unless '
-        'the policy has no model (--policy rehearsal)',
+        help='checkpoint: a directory, or, where no such directory exists, a hub id, or demo, the '
+        'one that comes with the simulator; needed, unless the policy has no model (--policy '
+        'rehearsal)',
     )
     add_checkpoint_arguments(what)
     what.add_argument(
@@ -123,7 +126,9 @@ def _serve(options: argparse.Namespace) -> int:
     from openpi_policy_ros.policies.loading import needs_model
 
     if not options.model and needs_model(options.policy):
-        raise ConfigurationError('arguments', ['--model: required, a checkpoint or a hub id'])
+        raise ConfigurationError(
+            'arguments', ['--model: required, a checkpoint or a hub id, or demo']
+        )
     log_to_stderr(options.log_level)
     config = validate(
         ServerConfig,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openpi_policy_ros.errors import CheckpointError
+from openpi_policy_ros.policies import named_models
 
 _HUB_ID = re.compile(r'[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*')
 
@@ -41,8 +42,10 @@ def is_hub_id(name: str) -> bool:
 def find_directory(model: str) -> Path | None:
     """Return the directory that ``model`` names, or None where it is a hub id.
 
+    A directory of that name wins over a model that an installed package brings under it.
+
     Raises:
-        CheckpointError: neither a directory nor a hub id.
+        CheckpointError: neither a directory, nor such a model, nor a hub id.
 
     """
     path = Path(model).expanduser()
@@ -55,9 +58,13 @@ def find_directory(model: str) -> Path | None:
             remedy=f'pass {str(path.parent)!r}',
         )
     if not is_hub_id(model):
+        shipped = named_models.find(model)
+        if shipped is not None:
+            return shipped
         raise CheckpointError(
             f'model {model!r} is no directory',
-            expected='an existing directory, or a hub id of the form owner/repository',
+            expected='an existing directory, or a hub id of the form owner/repository'
+            + ''.join(f', or {name!r}' for name in named_models.names()),
             remedy='check the path; a directory that does not exist is never created or guessed',
         )
     return None

@@ -15,7 +15,7 @@ from typing import Any
 from openpi_policy_ros.configuration.policy_file import PolicyFile, load_policy_file
 from openpi_policy_ros.configuration.robot import Profile, RobotConfig
 from openpi_policy_ros.errors import CheckpointError, ConfigurationError
-from openpi_policy_ros.policies import checkpoint_files, layouts, registry
+from openpi_policy_ros.policies import checkpoint_files, layouts, named_models, registry
 from openpi_policy_ros.policies.base import Policy
 from openpi_policy_ros.policies.checkpoint_view import tell_commit, view_model
 from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
@@ -40,8 +40,9 @@ def load_policy(
     """Return the policy in ``model``, loaded but not yet warmed up.
 
     Args:
-        model: directory, or hub id where no such directory exists; for ``remote`` the address of
-            another server, ``ws://host:port/path`` or ``wss://…``; '' where ``policy`` needs none.
+        model: directory, or, where no such directory exists, the name of a model that an installed
+            package brings (``demo``), or a hub id; for ``remote`` the address of another server,
+            ``ws://host:port/path`` or ``wss://…``; '' where ``policy`` needs none.
         policy: policy file (a stem of ``config/`` or a path), or a whole deploy file, of which
             keys nobody reads are named in the log; None = the registry entry is found
             by ``type`` in the checkpoint's config.json, or, where openpi wrote it, by its tensors,
@@ -64,6 +65,13 @@ def load_policy(
         plugin, request = choose_policy(
             model, policy=policy, profile=profile, device=device, revision=revision
         )
+        if model in named_models.names() and not Path(model).is_dir():
+            logger.info(
+                'model %s: the checkpoint that came with an installed package, %s; what it was '
+                'trained for is said in its README.md',
+                model,
+                named_models.find(model),
+            )
         return plugin.load(replace(request, robot=robot))
     except OSError as error:
         # What a reader did not foresee: most often files that belong to another user.

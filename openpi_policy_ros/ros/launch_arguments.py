@@ -13,9 +13,12 @@ from typing import Literal
 
 from openpi_policy_ros.configuration.files import config_directory
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros.policies import named_models
 from openpi_policy_ros.policies.loading import needs_model
 
 NODE = 'openpi_policy'
+SIMULATED = 'sim_droid'
+"""Robot file of the simulated robot."""
 Parameter = str | int | bool
 
 LOG_LEVELS = ('debug', 'info', 'warn', 'error', 'fatal')
@@ -26,6 +29,7 @@ PROFILE_VARIABLES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'FASTRTPS_DEFAULT_PROFILES
 NO_MODEL = (
     'no model to serve. Name a checkpoint, a directory or a hub id:\n'
     '  ros2 launch openpi_policy_ros serve.launch.py model:=/path/to/checkpoint\n'
+    f'{named_models.DEMO!r} is served unasked where no robot is named, or the simulated one.\n'
     'Without one at hand, make a small one whose actions mean nothing:\n'
     '  openpi-policy make-checkpoint /tmp/pi0_small\n'
     '  ros2 launch openpi_policy_ros serve.launch.py model:=/tmp/pi0_small'
@@ -62,7 +66,9 @@ ARGUMENTS = (
     LaunchArgument(
         'model',
         'text',
-        'Checkpoint: a directory or a hub id. Needed, unless the policy has no model (rehearsal).',
+        'Checkpoint: a directory, a hub id, or demo, the one that comes with the simulator. '
+        'Default: demo where no robot is named, or sim_droid; else needed, unless the policy has '
+        'no model (rehearsal).',
         'model',
     ),
     LaunchArgument(
@@ -136,7 +142,10 @@ def node_parameters(
     problems = []
     parameters: dict[str, Parameter] = {}
     if not values.get('model') and not values.get('params_file') and _model_needed(values):
-        problems.append(NO_MODEL)
+        if _demo_fits(values):
+            parameters['model'] = named_models.DEMO
+        else:
+            problems.append(NO_MODEL)
     for argument in ARGUMENTS:
         text = values.get(argument.name, '')
         if not text or not argument.parameter:
@@ -163,6 +172,15 @@ def node_parameters(
 def is_true(text: str) -> bool:
     """Return whether an argument's text says yes; '' and whatever cannot be read say no."""
     return text.lower() in _TRUE
+
+
+def _demo_fits(values: Mapping[str, str]) -> bool:
+    """Return whether the demo checkpoint may be served unasked: no real robot moves by it."""
+    return (
+        not values.get('policy')
+        and values.get('robot', '') in ('', SIMULATED)
+        and named_models.has(named_models.DEMO)
+    )
 
 
 def _model_needed(values: Mapping[str, str]) -> bool:

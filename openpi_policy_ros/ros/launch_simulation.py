@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.ros.launch_arguments import ARGUMENTS, LaunchArgument, is_true
+from openpi_policy_ros.ros.launch_arguments import ARGUMENTS, SIMULATED, LaunchArgument, is_true
 
 EXECUTABLE = 'openpi_policy_sim_robot'
-ROBOT = 'sim_droid'
+ROBOT = SIMULATED
 SOURCE = 'sim.launch.py'
 _OURS = (
     LaunchArgument(

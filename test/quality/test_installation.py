@@ -75,6 +75,9 @@ def test_pip_installs_and_the_server_needs_no_ros(
         'foxglove/openpi_policy.json',
     } <= files_below(config)
     assert 'pi0' in ask(f'from {NAME}.policies import registry; print(registry.names())')
+    checkpoint = Path(ask(f'from {NAME}.policies import named_models as m; print(m.find("demo"))'))
+    assert checkpoint.is_relative_to(venv_without_ros)
+    assert files_below(checkpoint) == files_below(source_copy / 'sim' / 'checkpoint')
     assert ask(f'import {NAME}.cli, sys; print("rclpy" in sys.modules)') == 'False'
     said = run(
         [venv_without_ros / 'bin' / 'openpi-policy', '--help'], cwd=tmp_path, env=environment
@@ -113,3 +116,6 @@ def test_colcon_installs_where_ros2_run_and_launch_look(
     assert files_below(share / NAME / 'config') == shipped
     (packages,) = prefix.glob('lib/python*/site-packages')
     assert files_below(packages / NAME / 'config') >= shipped
+    checkpoint = files_below(source_copy / 'sim' / 'checkpoint')
+    assert 'tokenizer/tokenizer.json' in checkpoint
+    assert files_below(packages / f'{NAME}_sim' / 'checkpoint') == checkpoint

@@ -36,7 +36,7 @@ def port(tool, run, plain_environment, tmp_path_factory) -> Iterator[int]:
         return [program, *(folder if word == '/tmp/pi0_small' else word for word in words[1:])]
 
     run(mine(command_of_readme('openpi-policy make-checkpoint')))
-    serve = mine(command_of_readme('openpi-policy serve'))
+    serve = mine(command_of_readme('openpi-policy serve --model /tmp'))
     serve[serve.index('8000')] = '0'
     server = subprocess.Popen(
         serve,

@@ -69,11 +69,12 @@ def test_a_python_without_venv_names_the_package_to_install(pretend):
 
 @pytest.mark.parametrize('kind', ['demo', 'test'])
 def test_what_recordings_and_plots_need_is_installed_too(tmp_path, kind):
-    told = 'make_venv() { :; }; check_imports() { :; }; pip_install() { echo "$*"; }'
+    told = 'make_venv() { :; }; check_imports() { :; }; can_draw() { :; }; '
+    told += 'pip_install() { echo "$*"; }'
     code = f'ROS=none; PYTHON={sys.executable}; {told}; prepare_environment {kind}'
     done = bash(code, OPENPI_VENV=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert f'--editable {ROOT}[record,plot]' in done.stdout
+    assert f'--editable {ROOT}[record,plot,sim]' in done.stdout
     # Else it would have nothing to install the next time, either.
     assert (tmp_path / f'openpi-stamp-{kind}').is_file()
 
@@ -169,3 +170,10 @@ def test_an_environment_of_the_users_own_is_never_removed(tmp_path):
     done = bash('choose_python; choose_ros; make_venv', OPENPI_VENV=str(tmp_path / 'venv'))
     assert done.returncode == 0, done.stderr
     assert (folder / 'python').is_symlink()
+
+
+@pytest.mark.parametrize('backend', ['disable', 'nonsense'])
+def test_where_nothing_draws_the_demo_would_know(backend):
+    code = f'python() {{ {sys.executable} "$@"; }}; can_draw && echo draws || echo blind'
+    done = bash(code, MUJOCO_GL=backend)
+    assert done.stdout == 'blind\n', done.stderr

@@ -43,7 +43,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def said() -> tuple[str, ...]:
-    files = sorted((ROOT / 'openpi_policy_ros').rglob('*.py'))
+    files = [path for name in ('openpi_policy_ros', 'sim') for path in (ROOT / name).rglob('*.py')]
     return tuple(text for path in files for text in texts(ast.parse(path.read_text('utf-8'))))
 
 

@@ -80,9 +80,21 @@ def test_a_policy_without_a_model_is_launched_without_one() -> None:
         node_parameters({'policy': 'rehersal'})
 
 
+@pytest.mark.parametrize('robot', [{}, {'robot': 'sim_droid'}], ids=['no_robot', 'simulated'])
+def test_the_demo_is_served_unasked_where_no_real_robot_would_move_by_it(robot, monkeypatch):
+    assert node_parameters(robot) == {'model': 'demo', **robot}
+    for more in ({'params_file': 'own.yaml'}, {'model': 'mine'}):
+        assert node_parameters({**robot, **more}).get('model') == more.get('model')
+    with pytest.raises(ConfigurationError, match='no model'):
+        node_parameters({**robot, 'policy': 'pi0'})
+    monkeypatch.setattr('openpi_policy_ros.policies.named_models.has', lambda name: False)
+    with pytest.raises(ConfigurationError, match='no model'):
+        node_parameters(robot)
+
+
 def test_every_unreadable_value_is_told_at_once() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        node_parameters({'port': 'http', 'dry_run': 'maybe', 'log_level': 'loud'})
+        node_parameters({'robot': 'droid', 'port': 'http', 'dry_run': 'maybe', 'log_level': 'loud'})
     text = str(caught.value)
     for said in ('no model', 'port:=http', 'dry_run:=maybe: expected true or false', ':=loud'):
         assert said in text

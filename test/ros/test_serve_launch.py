@@ -70,9 +70,13 @@ def test_a_model_makes_the_node() -> None:
     assert node.node_executable == 'openpi_policy_node'
 
 
-def test_without_a_model_launch_ends_with_the_hint() -> None:
+def test_without_a_model_a_robots_launch_ends_with_the_hint() -> None:
     with pytest.raises(RuntimeError, match=r'serve\.launch\.py model:=/path/to/checkpoint'):
-        make_node()
+        make_node(robot='droid')
+
+
+def test_without_a_model_and_a_robot_the_demo_is_served() -> None:
+    assert make_node().node_executable == 'openpi_policy_node'
 
 
 def executables(nodes: list[Node]) -> list[str]:
@@ -103,6 +107,8 @@ def test_the_simulated_robot_comes_with_the_node_that_drives_it() -> None:
     assert executables(nodes) == ['openpi_policy_sim_robot', 'openpi_policy_node']
 
 
-def test_a_simulation_without_a_model_ends_with_the_hint() -> None:
+def test_a_simulation_without_a_model_is_driven_by_the_demo_one() -> None:
+    nodes = make_nodes('sim', episodes='3')
+    assert executables(nodes) == ['openpi_policy_sim_robot', 'openpi_policy_node']
     with pytest.raises(RuntimeError, match='no model to serve'):
-        make_nodes('sim', episodes='3')
+        make_nodes('sim', episodes='3', robot='droid_jointpos')

@@ -165,3 +165,22 @@ def test_the_first_backend_that_works_is_taken(monkeypatch):
     monkeypatch.setattr(backend, 'works', lambda name: name == 'osmesa')
     assert backend.choose_backend() == 'osmesa'
     assert os.environ['MUJOCO_GL'] == 'osmesa'
+
+
+@pytest.mark.usefixtures('drawing')
+def test_a_command_that_looks_for_mujoco_first_can_still_draw():
+    code = (
+        "from openpi_policy_ros_sim.extras import require; require('mujoco')\n"
+        'from openpi_policy_ros_sim.environment import Environment\n'
+        "with Environment() as environment: print(environment.render('wrist', 8, 8).shape)"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != 'MUJOCO_GL'}
+    done = subprocess.run(
+        [sys.executable, '-c', code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == '(8, 8, 3)\n', done.stderr
