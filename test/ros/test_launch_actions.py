@@ -165,7 +165,7 @@ def test_a_fake_robot_shares_the_namespace_of_its_node(bring_up: Launch) -> None
 @pytest.mark.parametrize(
     ('launch_file', 'arguments', 'said'),
     [
-        ('serve', {}, r'serve\.launch\.py model:='),
+        ('serve', {'robot': 'so101'}, r'serve\.launch\.py model:='),
         ('fake_robot', {}, 'robot: needed'),
         ('two_robots', {'robot': 'so101', 'model': 'm', 'left_port': '8001'}, 'both ports'),
     ],
