@@ -64,6 +64,8 @@ setup(
     ],
     # colcon chooses its test runner by this; what the tests need is in requirements/test.txt.
     extras_require={
+        # Text, image and video encoders of DreamZero; ftfy cleans its prompts.
+        'dreamzero': ['diffusers>=0.38', 'ftfy>=6.1', 'transformers>=5.0'],
         'plot': ['matplotlib>=3.7'],
         'record': ['rosbags>=0.11.9,<0.12'],
         # Older ones let round things creep over the table.
