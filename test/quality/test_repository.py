@@ -16,7 +16,7 @@ HEADER = [
 TEXT = {'.py', '.sh', '.md', '.yaml', '.yml', '.toml', '.cfg', '.xml', '.txt', '.json'}
 BUILT = {'.whl', '.so', '.pyc', '.gz', '.zip', '.o'}
 MOST_LINES = 500
-MOST_BYTES = 4 * 1024 * 1024
+MOST_BYTES = 5 * 1024 * 1024
 # The trained checkpoint has a bound of its own.
 CHECKPOINT, CHECKPOINT_BYTES = 'sim/checkpoint', 12_000_000
 FORBIDDEN = {
