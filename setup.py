@@ -85,6 +85,7 @@ setup(
         ],
         'openpi_policy_ros.models': [f'demo = {SIM}.demo:demo_checkpoint'],
         'openpi_policy_ros.policies': [
+            'dreamzero = openpi_policy_ros.policies.dreamzero:PLUGIN',
             'pi0 = openpi_policy_ros.policies.pi0:PLUGIN',
             'pi05 = openpi_policy_ros.policies.pi0:PI05',
             'remote = openpi_policy_ros.client.remote:PLUGIN',

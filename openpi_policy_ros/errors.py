@@ -75,3 +75,10 @@ class NoCapacity(PolicyRosError):
     Raised by ``Policy.infer`` at a session's first call (``reset=True``), with the sum in its text:
     what a session needs, what there is, who has it.
     """
+
+
+class PolicyLost(PolicyRosError):
+    """A policy can never answer again: a part of it, on another device or in another process, died.
+
+    Raised by ``Policy.infer`` for every call from then on; only a restart helps.
+    """

@@ -27,6 +27,18 @@ def _log_level() -> Iterator[None]:
     logger.setLevel(before)
 
 
+@pytest.fixture(scope='session')
+def tiny_dreamzero(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a DreamZero checkpoint of 5 MB with random weights: 6 actions, views of 20x36."""
+    for library in ('diffusers', 'transformers'):
+        pytest.importorskip(library)
+    from openpi_policy_ros.policies.dreamzero.make_checkpoint import make_checkpoint
+
+    folder = tmp_path_factory.mktemp('dreamzero') / 'tiny'
+    make_checkpoint(folder, 'tiny', 0)
+    return folder
+
+
 REAL_TIME = ('bench', 'demo', 'fake_robot', 'ros')
 """Folders whose tests let processes talk over DDS and timers, on whatever machine they get."""
 

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure a π0 chunk stage by stage, and against the reference algorithm on the same weights.
 
+A checkpoint of DreamZero is measured by ``bench.dreamzero``.
 Both get the same three 480×640 images, prompt, state and seed, in turns, on the same threads. A
 chunk that differs from the reference's is an error, not a number. On a CPU the processor time of
 the whole call, preprocessing included, is compared too: on a busy machine it is the steadier one.
+A DreamZero checkpoint is measured by ``bench.dreamzero``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from openpi_policy_ros.bench.statistics import Spread, ratios, table
 from openpi_policy_ros.errors import ConfigurationError, InvalidOutput
 
 CPU = 'cpu'
+DREAMZERO = 'vla'
+"""Kind of model in a DreamZero checkpoint's config.json."""
 STAGES = ('preprocess', 'vision', 'prefix', 'denoise', 'model')
 PROMPT = 'pick up the red block and put it into the box'
 SEED = 1
@@ -55,13 +59,14 @@ def measure(
 
     Raises:
         ConfigurationError: the checkpoint has not that many cameras.
-        CheckpointError: it cannot be loaded, or is none of π0.
+        CheckpointError: it cannot be loaded, or is none of π0 or DreamZero.
         InvalidOutput: the chunk is not the reference's.
 
     """
     import torch
 
     from openpi_policy_ros.policies.checkpoint_view import view_model
+    from openpi_policy_ros.policies.loading import model_type
     from openpi_policy_ros.policies.pi0.lerobot_config import read_config
     from openpi_policy_ros.policies.pi0.load import load
     from openpi_policy_ros.policies.registry import LoadRequest
@@ -76,6 +81,10 @@ def measure(
             model = str(Path(scratch) / size)
             make_checkpoint(Path(model), size, 0)
         located = view_model(model).located
+        if model_type(located.directory) == DREAMZERO:
+            from openpi_policy_ros.bench import dreamzero
+
+            return dreamzero.measure(model, steps=steps, device=device, rounds=rounds)
         config = read_config(located.directory)
         features = config.image_features
         if max(cameras) > len(features):
@@ -213,6 +222,10 @@ def _theirs(
 
 def report(result: dict[str, Any]) -> str:
     """Return the table."""
+    if result.get('policy') == 'dreamzero':
+        from openpi_policy_ros.bench import dreamzero
+
+        return dreamzero.report(result)
     head = (
         f'{result["model"]}: {result["parameters"] / 1e6:.1f} M parameters in {result["dtype"]} '
         f'on {result["device"]}, {result["threads"]} threads, {result["steps"]} steps, '

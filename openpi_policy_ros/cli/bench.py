@@ -25,7 +25,8 @@ Measure on this machine, each part against its rival in the same run:
   control     how evenly the control thread ticks beside an inference, how fast a silent camera
               stops the robot, starvation, steps between chunks, and (with rclpy) from topic to
               command
-  model       each stage of a π0 chunk, against the reference algorithm on the same weights
+  model       each stage of a π0 chunk, against the reference algorithm on the same weights; with
+              --model of a DreamZero checkpoint each stage of its calls, and what each cache saves
 
 Without --only, a part whose needs are missing is left out with a word about it. Numbers of a busy
 machine mean little: the load average is part of the output.
@@ -36,6 +37,7 @@ examples:
   openpi-policy bench --only transport --uvloop
   openpi-policy bench --only model --size medium --threads 2 --json result.json
   openpi-policy bench --only model --model ~/checkpoints/pi0 --device cuda --cameras 3 1
+  openpi-policy bench --only model --model ~/checkpoints/dreamzero --device cuda
 """
 
 
@@ -101,7 +103,8 @@ def add(commands: Any) -> None:
     )
     model = parser.add_argument_group('model (and what runs in topics and control)')
     model.add_argument(
-        '--model', help='a π0 checkpoint, a directory or hub id; default: make one of --size'
+        '--model',
+        help='a π0 or DreamZero checkpoint, a directory or hub id; default: make a π0 of --size',
     )
     model.add_argument(
         '--size',

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openpi_policy_ros.cli import client_videos
 from openpi_policy_ros.cli.common import add_command, add_log_level, log_to_stderr
 from openpi_policy_ros.errors import ConfigurationError
 
@@ -39,6 +40,8 @@ examples:
   openpi-policy client --url ws://127.0.0.1:8000/v1/realtime/robot/openpi --prompt "pick the cup"
   openpi-policy client --url ws://gpu-box:8000/ --robot droid --prompt "pick the cup" \\
       --images side.png wrist.png --state=0,-0.5,0,-2.2,0,1.6,0.8,0 --repeat 50 --seed 0
+  the cadence of DreamZero's client, from three videos:
+    openpi-policy client --url ws://gpu-box:8000/ --prompt "pick the cup" --video-dir episode
   openpi-policy client --url wss://gpu-box:8443/ --ca-file ca.pem --observation obs.npz
 """
 
@@ -94,7 +97,13 @@ def add(commands: Any) -> None:
         metavar='FILE',
         help='.npz with a whole observation, one array per key, instead of --images and --state',
     )
-    what.add_argument('--repeat', type=_count, default=1, metavar='N', help='requests (default: 1)')
+    client_videos.add_options(what)
+    what.add_argument(
+        '--repeat',
+        type=_count,
+        metavar='N',
+        help='requests (default: 1, with --video-dir as many as the videos last for)',
+    )
     what.add_argument('--seed', type=int, help='equal seeds ask for equal chunks')
     what.add_argument('--steps', type=_count, metavar='N', help='sampler steps')
     what.add_argument('--session-id', metavar='ID', help="default: the server's own")
@@ -134,6 +143,8 @@ def _client(options: argparse.Namespace) -> int:
             if options.prompt is None and options.observation is None:
                 print('nothing sent: give --prompt or --observation to ask for a chunk')
                 return DONE
+            if options.video_dir is not None:
+                return _play(client, options, handshake)
             parts = _parts(options, handshake)
             _print_parts(parts)
             return _ask(client, parts, options)
@@ -142,7 +153,7 @@ def _client(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    problems = []
+    problems = client_videos.check(options)
     if options.observation and (options.images or options.state or options.robot):
         problems.append('--observation is a whole one: leave out --images, --state and --robot')
     if options.save and not options.save.endswith('.npy'):
@@ -172,10 +183,21 @@ def _parts(options: argparse.Namespace, handshake: Mapping[str, Any]) -> list[Pa
     )
 
 
+def _play(client: OpenPiClient, options: argparse.Namespace, handshake: Mapping[str, Any]) -> int:
+    """Send videos, print what comes; return the exit status."""
+    parts, videos, robot = client_videos.parts_and_videos(options, handshake)
+    print('videos:')
+    width = max(len(video.key) for video in videos)
+    for video in videos:
+        print(f'  {video.key:{width}}  uint8 {[*video.size, 3]}  ({video.origin})')
+    _print_parts(parts)
+    replies, failed, interrupted = client_videos.ask(client, parts, videos, robot, options)
+    status = INTERRUPTED if interrupted else DONE
+    return _conclude(replies, failed, status, options)
+
+
 def _ask(client: OpenPiClient, parts: Sequence[Part], options: argparse.Namespace) -> int:
     """Send the requests, print what comes; return the exit status."""
-    import numpy as np
-
     from openpi_policy_ros.wire.peer import PeerError, RequestFailed
 
     observation = {part.key: part.value for part in parts}
@@ -183,7 +205,7 @@ def _ask(client: OpenPiClient, parts: Sequence[Part], options: argparse.Namespac
     failed = 0
     status = DONE
     try:
-        for number in range(1, options.repeat + 1):
+        for number in range(1, (options.repeat or 1) + 1):
             try:
                 reply = client.infer(
                     observation,
@@ -204,7 +226,18 @@ def _ask(client: OpenPiClient, parts: Sequence[Part], options: argparse.Namespac
                     break
     except KeyboardInterrupt:
         status = INTERRUPTED
+    return _conclude(replies, failed, status, options)
+
+
+def _conclude(
+    replies: Sequence[Reply], failed: int, status: int, options: argparse.Namespace
+) -> int:
+    """Print the sum, save what is asked for; return the exit status."""
+    import numpy as np
+
     if replies:
+        if options.video_dir is not None:
+            _print_chunk(replies[0], options.rows)
         _print_latency(replies)
         if options.save:
             np.save(Path(options.save).expanduser(), replies[-1].actions)

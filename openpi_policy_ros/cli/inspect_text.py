@@ -85,6 +85,8 @@ def _report(report: PolicyReport) -> Iterator[str]:
             yield from _row('' if index else 'cameras', text)
         height_width = 'x'.join(map(str, report.image_resolution or ()))
         order = '[height, width, 3]' if features.layout == 'HWC' else '[3, height, width]'
+        if features.time_axis:
+            order += ', also with an axis of frames in front'
         yield from _row(
             'images',
             f'uint8 or float 0..1, {order}, {features.colour_order}; resized to {height_width}'
@@ -116,6 +118,8 @@ def _report(report: PolicyReport) -> Iterator[str]:
         yield from _row('normalisation', (modes or 'none') + statistics)
     if report.processors is not None:
         yield from _row('processors', ', '.join(report.processors) or 'no files')
+    for name, fact in report.facts.items():
+        yield from _row(name, fact)
     if report.tokenizer:
         yield from _row('tokenizer', report.tokenizer)
     if spec is not None:

@@ -28,6 +28,9 @@ a fine-tune with statistics, in three weight files, for a robot with 14 joints:
   openpi-policy make-checkpoint /tmp/aloha --normalization mean_std --shards 3 \\
       --state-dim 14 --action-dim 14
 
+a DreamZero whose images, chunks and windows have the published shapes:
+  openpi-policy make-checkpoint /tmp/dreamzero --policy dreamzero --size droid
+
 one whose actions are differences from the state, and one that openpi's converter wrote:
   openpi-policy make-checkpoint /tmp/relative --normalization quantiles --relative
   openpi-policy make-checkpoint /tmp/droid --policy pi05 --layout openpi --dtype bfloat16
@@ -47,9 +50,11 @@ def add(commands: Any) -> None:
     parser.add_argument(
         'directory', metavar='DIR', type=Path, help='where to write; must be empty or not exist'
     )
-    parser.add_argument('--policy', default='pi0', help='pi0 or pi05 (default: pi0)')
+    parser.add_argument('--policy', default='pi0', help='pi0, pi05 or dreamzero (default: pi0)')
     parser.add_argument(
-        '--size', help='e.g. small (a few MB) or medium (about 200 MB); default: the smallest'
+        '--size',
+        help='pi0, pi05: small (a few MB) or medium (about 200 MB); dreamzero: tiny (5 MB), small '
+        '(50 MB) or droid (the published shapes, few channels); default: the first',
     )
     parser.add_argument(
         '--seed',
@@ -57,7 +62,9 @@ def add(commands: Any) -> None:
         default=0,
         help='equal seeds give equal weights and statistics (default: 0)',
     )
-    files = parser.add_argument_group('what its files say')
+    files = parser.add_argument_group(
+        'what its files say', 'DreamZero has one layout, and takes --shards and --dtype alone.'
+    )
     files.add_argument(
         '--layout',
         help='whose files: lerobot (0.6, the default), lerobot-0.4 (older numbers and names) or '

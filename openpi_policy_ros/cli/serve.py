@@ -90,6 +90,13 @@ def add(commands: Any) -> None:
         help='folder to record every session into, as rosbag2 (MCAP); needs '
         "pip install 'openpi_policy_ros[record]'",
     )
+    what.add_argument(
+        '--imagined-dir',
+        default='',
+        metavar='DIR',
+        help='folder for a video (MP4) per session of the future that the policy imagines, where '
+        'it does (imagined of the policy file)',
+    )
     where = parser.add_argument_group('where and how')
     for name in ServerConfig.model_fields:
         _add_setting(where, name)
@@ -141,6 +148,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     from openpi_policy_ros.engine import Engine
     from openpi_policy_ros.policies.loading import load_policy
+    from openpi_policy_ros.recording.imagined import ImaginedFiles, require_imagined
     from openpi_policy_ros.recording.ready import require
     from openpi_policy_ros.server import Exposure, refuse_taken_address, serve_until_signal
 
@@ -148,6 +156,8 @@ def _serve(options: argparse.Namespace) -> int:
     exposure = Exposure.load(config)
     refuse_taken_address(config)
     folder = require(options.record, '--record') if options.record else None
+    wanted = options.imagined_dir
+    videos = require_imagined(wanted, '--imagined-dir') if wanted else None
     device = choose_device(options.device)
     began = time.monotonic()
     LOG.info('loading %s on %s', options.model or options.policy, device)
@@ -162,6 +172,9 @@ def _serve(options: argparse.Namespace) -> int:
     engine = Engine(policy, inference_timeout=config.inference_timeout)
     LOG.info('loaded in %.1f s; warming up', time.monotonic() - began)
     recorder = None if folder is None else _start_recorder(folder, engine, options, robot)
+    imagined = None if videos is None else ImaginedFiles(videos)
+    if imagined is not None:
+        engine.add_tap(imagined)
     engine.start()
     LOG.info('ready after %.1f s', time.monotonic() - began)
 
@@ -175,6 +188,8 @@ def _serve(options: argparse.Namespace) -> int:
         engine.close(CLOSE_TIMEOUT)
         if recorder is not None:
             recorder.close()
+        if imagined is not None:
+            imagined.close()
     if engine.health().busy_for:
         # A call hangs; the interpreter's own ending would wait for it or crash in it.
         logging.shutdown()
@@ -201,7 +216,7 @@ def _start_recorder(
         device=options.device,
     )
     recorder = Recorder(folder, setting)
-    engine.set_tap(recorder)
+    engine.add_tap(recorder)
     return recorder
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from openpi_policy_ros.configuration.schema import Section
 
@@ -68,6 +68,12 @@ class RemoteOptions(Section):
     optional_cameras: list[str] = Field(
         default_factory=list, description='Camera features whose image may be missing.'
     )
+    history_offsets: list[int] = Field(
+        default_factory=list,
+        description='Which images of each camera the policy there sees, in action steps from the '
+        "newest, oldest first ([-23, -16, -8, 0] for DreamZero): the robot's own door then sends "
+        'one frame first and so many later. Empty = the newest image alone.',
+    )
     warm_up_observation: str = Field(
         default='',
         description='.npz file with one observation (wire key → array), sent once before anything '
@@ -76,3 +82,13 @@ class RemoteOptions(Section):
     warm_up_timeout: float = Field(
         default=300.0, gt=0.0, le=3600.0, description='Longest that request may take.'
     )
+
+    @field_validator('history_offsets')
+    @classmethod
+    def _rising_to_the_newest(cls, offsets: list[int]) -> list[int]:
+        if offsets and (offsets[-1] != 0 or offsets != sorted(set(offsets))):
+            raise ValueError(
+                f'expected action steps that rise strictly and end with 0 (the newest image), '
+                f'found {offsets}'
+            )
+        return offsets

@@ -340,6 +340,7 @@ def _spec(url: str, agreed: Agreement, options: RemoteOptions) -> PolicySpec:
         handshake=agreed.handshake,
         stateful=agreed.declared.get('needs_session_id') is True,
         max_in_flight=options.max_in_flight,
+        history_offsets=tuple(options.history_offsets),
     )
 
 

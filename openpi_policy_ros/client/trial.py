@@ -62,12 +62,22 @@ def build_observation(
         ConfigurationError: what is missing or cannot be used.
 
     """
-    profile = robot.profile if robot is not None else Profile()
     return [
         *_images(handshake, robot, images),
-        *_states(handshake, robot, state),
-        Part(profile.prompt_key, prompt, '--prompt'),
+        *state_and_prompt(handshake, robot, prompt=prompt, state=state),
     ]
+
+
+def state_and_prompt(
+    handshake: Mapping[str, Any],
+    robot: RobotConfig | None,
+    *,
+    prompt: str,
+    state: Sequence[str] = (),
+) -> list[Part]:
+    """Return an observation without images; arguments and errors as of ``build_observation``."""
+    profile = robot.profile if robot is not None else Profile()
+    return [*_states(handshake, robot, state), Part(profile.prompt_key, prompt, '--prompt')]
 
 
 def check_pattern(height: int, width: int) -> npt.NDArray[np.uint8]:
@@ -84,7 +94,7 @@ def _images(
     profile = robot.profile if robot is not None else Profile()
     named, unnamed = _split(given, '--images')
     if robot is not None:
-        keys = _camera_keys(profile)
+        keys = camera_keys(profile)
         strangers = [key for key in named if key not in keys]
         if strangers:
             raise ConfigurationError(
@@ -141,7 +151,8 @@ def read_image(file: str) -> npt.NDArray[np.uint8]:
     return image
 
 
-def _camera_keys(profile: Profile) -> list[str]:
+def camera_keys(profile: Profile) -> list[str]:
+    """Return the observation key of each camera, in the order of the key map."""
     keys: dict[str, str] = {}
     for wire, feature in profile.pairs():
         if feature not in (STATE, STATE_ALIAS):

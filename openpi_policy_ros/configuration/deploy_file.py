@@ -3,9 +3,9 @@
 """Read a whole vLLM-Omni deploy file as a policy file.
 
 Such a file describes a pipeline of stages for another server. One stage with one model is what is
-served here: which model, its ``model_config`` and its number type are taken over. What else the
-file holds (parallelism, caches, devices) has no meaning here and is named, so that nobody believes
-that it counts.
+served here: which model, its ``model_config`` and its number type are taken over, and of its
+parallelism and caches what the policy knows. What else the file holds (devices, schedulers) has no
+meaning here and is named, so that nobody believes that it counts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ CHECKPOINT_DECIDES = 'auto'
 
 _READ_AT_TOP = frozenset(('pipeline', 'dtype', 'stages'))
 _READ_IN_STAGE = frozenset(('stage_id', 'model_class_name', 'model_config', 'dtype'))
+_GROUPS, _BARE = ('parallel_config', 'cache_config'), 'cache_backend'
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class DeployFile:
         named_by: dotted key that named it, for messages.
         options: the stage's ``model_config``, and ``dtype`` where the file sets one.
         ignored: dotted names of the keys outside ``model_config`` that are not taken over.
+        stage_options: of the stage, what a policy may know: ``parallel_config`` and
+            ``cache_config`` → their keys, ``cache_backend`` → itself alone; in the file's order.
 
     """
 
@@ -42,6 +45,7 @@ class DeployFile:
     named_by: str
     options: Mapping[str, Any]
     ignored: tuple[str, ...]
+    stage_options: Mapping[str, Mapping[str, Any]]
 
 
 def read_deploy_file(values: Mapping[str, Any], source: str) -> DeployFile:
@@ -60,11 +64,13 @@ def read_deploy_file(values: Mapping[str, Any], source: str) -> DeployFile:
     stage = _only_stage(values, problems)
     policy, named_by = _policy(values, stage, problems)
     options = _options(values, stage, problems)
+    stage_options = _stage_options(stage, problems)
     if problems:
         raise ConfigurationError(source, problems)
     ignored = [str(key) for key in values if key not in _READ_AT_TOP]
-    ignored += [f'stages[0].{key}' for key in stage if key not in _READ_IN_STAGE]
-    return DeployFile(policy, named_by, options, tuple(ignored))
+    left = _READ_IN_STAGE | stage_options.keys()
+    ignored += [f'stages[0].{key}' for key in stage if key not in left]
+    return DeployFile(policy, named_by, options, tuple(ignored), stage_options)
 
 
 def _only_stage(values: Mapping[str, Any], problems: list[str]) -> Mapping[str, Any]:
@@ -141,6 +147,19 @@ def _options(
     if said:
         options['dtype'] = next(iter(said.values()))
     return options
+
+
+def _stage_options(stage: Mapping[str, Any], problems: list[str]) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, value in stage.items():
+        if name == _BARE:
+            found[name] = {} if value is None else {name: value}
+        elif name in _GROUPS:
+            if not isinstance(value, Mapping | None):
+                problems.append(f'stages[0].{name}: expected a mapping, found {value!r}')
+                continue
+            found[name] = {str(key): one for key, one in (value or {}).items()}
+    return found
 
 
 def _text(level: Mapping[str, Any], key: str, prefix: str, problems: list[str]) -> str | None:

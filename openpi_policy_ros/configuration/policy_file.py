@@ -8,7 +8,7 @@ A whole deploy file counts as one, see ``deploy_file``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from openpi_policy_ros.configuration import files
@@ -27,6 +27,7 @@ class PolicyFile:
         named_by: what in the file named the entry, for messages.
         is_deploy_file: options the plugin does not know are ignored, not refused.
         ignored: dotted names of keys that were left out of the options.
+        stage_options: of a deploy file, see ``DeployFile``.
 
     """
 
@@ -36,6 +37,7 @@ class PolicyFile:
     named_by: str = 'policy'
     is_deploy_file: bool = False
     ignored: tuple[str, ...] = ()
+    stage_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def load_policy_file(name: str) -> PolicyFile:
@@ -59,6 +61,7 @@ def load_policy_file(name: str) -> PolicyFile:
             named_by=deploy.named_by,
             is_deploy_file=True,
             ignored=deploy.ignored,
+            stage_options=deploy.stage_options,
         )
     named_by = 'policy' if 'policy' in values else 'name of the file'
     policy = values.pop('policy', path.stem)

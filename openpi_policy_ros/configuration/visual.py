@@ -27,6 +27,13 @@ class Visual(Section):
         description='Stands before the names of links in TF, as robot_state_publisher was told '
         '(its parameter frame_prefix), e.g. left/.',
     )
+    imagined_rate: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=30.0,
+        description='Frames per second on ~/imagined of the future that the policy imagines with '
+        'each chunk, where it does (imagined of the policy file); 0 = no such topic.',
+    )
 
     @field_validator('tip_links')
     @classmethod

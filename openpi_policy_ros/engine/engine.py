@@ -21,8 +21,9 @@ from typing import TypeAlias
 from openpi_policy_ros.engine.guard import check_result, check_results
 from openpi_policy_ros.engine.queue import Batch, Closing, FairQueue, Job, Work
 from openpi_policy_ros.engine.stats import EngineStats, Ledger
-from openpi_policy_ros.engine.tap import GuardedTap, Tap
+from openpi_policy_ros.engine.tap import Tap, Taps
 from openpi_policy_ros.engine.types import EngineHealth, EngineStopped, Lane, Superseded
+from openpi_policy_ros.errors import PolicyLost
 from openpi_policy_ros.policies.base import (
     INFER,
     QUEUE,
@@ -86,7 +87,7 @@ class Engine:
         self._alive = 0
         self._overdue = False
         self._ledger = Ledger()
-        self._tap = GuardedTap()
+        self._taps = Taps()
 
     @property
     def spec(self) -> PolicySpec:
@@ -99,9 +100,13 @@ class Engine:
         with self._changed:
             return self._phase is Phase.SERVING
 
-    def set_tap(self, tap: Tap | None) -> None:
-        """Let ``tap`` hear of every inference from now on, None = nobody; not of the warm-up."""
-        self._tap = GuardedTap(tap)
+    def add_tap(self, tap: Tap) -> None:
+        """Let ``tap`` hear of every inference from now on, beside others; not of the warm-up."""
+        self._taps.add(tap)
+
+    def remove_tap(self, tap: Tap) -> None:
+        """Let ``tap`` hear nothing more; it may be in the middle of a call."""
+        self._taps.remove(tap)
 
     def start(self) -> None:
         """Warm the policy up on its worker; returns when it is ready to answer.
@@ -176,13 +181,17 @@ class Engine:
         """Return whether the engine is fit to answer.
 
         Not ready while starting, draining, stopped or dead, while a call has been running longer
-        than ``inference_timeout``, and after such a call until one succeeds.
+        than ``inference_timeout``, after such a call until one succeeds, and once the policy can
+        answer nobody any more.
         """
         with self._changed:
             now = self._clock()
             busy_for = max((now - began for began in self._running.values()), default=0.0)
             if self._phase is not Phase.SERVING:
                 return EngineHealth(False, self._phase.value, busy_for)
+            lost = self._policy.problem()
+            if lost:
+                return EngineHealth(False, lost, busy_for)
             if busy_for > self._timeout:
                 reason = f'a call has been running for more than {self._timeout:g} s'
                 return EngineHealth(False, reason, busy_for)
@@ -194,11 +203,11 @@ class Engine:
     def problem(self) -> str:
         """Return why nothing that is submitted now will be answered; '' = it will, if late.
 
-        Its worker died, it was closed, or it was not started. A call that takes too long is no such
-        problem: ``health`` tells of it.
+        Its worker died, it was closed, it was not started, or its policy is lost. A call that takes
+        too long is no such problem: ``health`` tells of it.
         """
         with self._changed:
-            return '' if self._phase is Phase.SERVING else self._phase.value
+            return self._policy.problem() if self._phase is Phase.SERVING else self._phase.value
 
     def stats(self) -> EngineStats:
         """Return counts and timings so far, without the warm-up."""
@@ -308,7 +317,8 @@ class Engine:
             else:
                 self._infer(work, wanted)
         except BaseException:
-            # Not an Exception of the policy (that fails one batch), but the end of this thread.
+            # Not any Exception of the policy (that fails one batch), but the end of this thread:
+            # PolicyLost, after which it will answer nobody, and what is no Exception.
             LOG.critical('the inference worker died; no more requests are served', exc_info=True)
             self._die(work)
             return False
@@ -330,7 +340,7 @@ class Engine:
             self._policy.close_session(work.key)
         except Exception:
             LOG.exception('session %s: the policy failed to free it', work.key)
-        self._tap.session_closed(work.key)
+        self._taps.session_closed(work.key)
         self._finish(work)
 
     def _infer(self, work: Batch, wanted: Sequence[Job]) -> None:
@@ -352,13 +362,20 @@ class Engine:
         self._tap_all(wanted, outcomes)
         # Before anybody hears of the result: who submits again at once finds its turn free.
         self._finish(work)
+        lost = next((outcome for outcome in outcomes if isinstance(outcome, PolicyLost)), None)
+        if lost is not None:
+            with self._changed:
+                # Who hears of it finds the engine not ready.
+                self._phase = Phase.DEAD
         _settle_all(wanted, outcomes)
         # An exception holds this frame, and this frame would hold the exception.
         del wanted, work, outcomes
+        if lost is not None:
+            raise lost
 
     def _tap_all(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
         for job, outcome in zip(jobs, outcomes, strict=True):
-            self._tap.inferred(job.request, job.lane, outcome)
+            self._taps.inferred(job.request, job.lane, outcome)
 
     def _call(self, jobs: Sequence[Job], began: float) -> list[Outcome]:
         """Call the policy and return one guarded outcome per job."""

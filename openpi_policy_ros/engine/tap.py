@@ -33,40 +33,49 @@ class Tap(Protocol):
         """Hear that a session is over; it may begin afresh under the same key."""
 
 
-class GuardedTap:
-    """A tap whose exceptions are logged once in a while and reach nobody.
+class Taps:
+    """Passes everything on to each tap; what one raises is logged once in a while and ends there.
 
     Args:
-        tap: None = nobody listens.
         clock: monotonic seconds.
 
     """
 
-    def __init__(self, tap: Tap | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tap = tap
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._told: float | None = None
+        # Replaced, never changed: the worker may be going through it.
+        self._all: tuple[Tap, ...] = ()
+        self._told: dict[str, float] = {}
+
+    def add(self, tap: Tap) -> None:
+        """Pass on to one more from now on."""
+        self._all = (*self._all, tap)
+
+    def remove(self, tap: Tap) -> None:
+        """Pass nothing on to it any more; an unknown one is fine."""
+        self._all = tuple(one for one in self._all if one is not tap)
 
     def inferred(
         self, request: InferenceRequest, lane: Lane, outcome: ActionChunk | BaseException
     ) -> None:
         """Pass it on."""
-        if self._tap is not None:
+        for tap in self._all:
             try:
-                self._tap.inferred(request, lane, outcome)
+                tap.inferred(request, lane, outcome)
             except Exception:
-                self._tell()
+                self._tell(tap)
 
     def session_closed(self, key: SessionKey) -> None:
         """Pass it on."""
-        if self._tap is not None:
+        for tap in self._all:
             try:
-                self._tap.session_closed(key)
+                tap.session_closed(key)
             except Exception:
-                self._tell()
+                self._tell(tap)
 
-    def _tell(self) -> None:
-        now = self._clock()
-        if self._told is None or now - self._told >= REPEAT:
-            self._told = now
-            LOG.exception('%s failed to note an inference', type(self._tap).__name__)
+    def _tell(self, tap: Tap) -> None:
+        name, now = type(tap).__name__, self._clock()
+        told = self._told.get(name)
+        if told is None or now - told >= REPEAT:
+            self._told[name] = now
+            LOG.exception('%s failed to note an inference', name)

@@ -106,6 +106,9 @@ class ActionChunk:
         model_actions: the chunk in model space (normalised, uncropped), float32
             [chunk_size, max_action_dim], for a later ``RtcPrefix``; None where unsupported.
         state: the raw state the chunk answers, float32 [S], for a later ``RtcPrefix``.
+        imagined: the future that the policy saw before it with this chunk, uint8 RGB [T, H, W, 3];
+            None = it imagines none, or was not told to show it.
+        imagined_fps: frames of ``imagined`` to a second of the robot's time; None = unknown.
         timing_ms: stage → milliseconds, e.g. ``preprocess``, ``model``; stages may contain one
             another. The engine adds ``queue`` (waiting for the worker) and ``infer`` (the whole
             call of the policy).
@@ -116,6 +119,8 @@ class ActionChunk:
     model_actions: FloatArray | None = None
     timing_ms: Mapping[str, float] = field(default_factory=dict)
     state: FloatArray | None = None
+    imagined: npt.NDArray[np.uint8] | None = None
+    imagined_fps: float | None = None
 
     @property
     def actions(self) -> FloatArray:
@@ -245,8 +250,17 @@ class Policy(abc.ABC):
 
         A request whose observation is wrong yields its ``InvalidObservation`` in its place; the
         others are unaffected. Any other failure is raised and fails the whole batch; a stateful
-        policy without memory for another session raises ``NoCapacity``.
+        policy without memory for another session raises ``NoCapacity``, one that can never answer
+        again ``PolicyLost``.
         """
+
+    def problem(self) -> str:
+        """Return why no request will be answered any more, '' = no such reason is known.
+
+        One sentence for ``/readyz``: it names no path and no address. Called from any thread, at
+        any time before ``close``, also while ``infer`` runs; returns at once.
+        """
+        return ''
 
     def close_session(self, key: SessionKey) -> None:
         """Free the state of a session; unknown keys are fine. Nothing to do when stateless."""

@@ -35,12 +35,13 @@ SMALL_FILES = (
     'tokenizer/tokenizer.model',
     'assets/*/norm_stats.json',
     'experiment_cfg/metadata.json',
+    'experiment_cfg/conf.yaml',
 )
 """The only files that ``view_model`` ever fetches of a hub repository."""
 
 _DEEPEST, _MOST_FILES = 5, 20_000
 _LISTED = 20
-_AROUND = ('policy_preprocessor', 'assets/')
+_AROUND = ('policy_preprocessor', 'assets/', 'experiment_cfg/')
 
 
 @dataclass(frozen=True)
@@ -219,8 +220,9 @@ def _refuse_half(view: CheckpointView) -> None:
     if not any(name.startswith(_AROUND) for name in view.sizes):
         commit = view.located.revision
         raise CheckpointError(
-            f"{view.model}: the hub's cache holds commit {commit} without policy_preprocessor.json "
-            'and assets/, and whether it has any cannot be asked now',
+            f"{view.model}: the hub's cache holds commit {commit} without "
+            'policy_preprocessor.json, assets/ and experiment_cfg/, and whether it has any cannot '
+            'be asked now',
             expected='all its small files',
             remedy='start once with a network and without HF_HUB_OFFLINE, or '
             f'`hf download {view.model} --revision {commit} --local-dir …` and pass that directory',

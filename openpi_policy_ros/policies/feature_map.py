@@ -36,6 +36,7 @@ class FeatureMap:
         state_exact: whether any other width than ``state_dim`` is refused, because the statistics
             it is normalised by have that many.
         least_state: fewest numbers of state the model can do with.
+        time_axis: whether an image may have a leading time axis, oldest frame first.
         state_dims: numbers in each of ``state_parts``; None, or (), where any number will do.
         prompt_key: wire key of the instruction.
         default_prompt: used where an observation carries none; None = that is an error.
@@ -56,6 +57,7 @@ class FeatureMap:
     state_dims: tuple[int | None, ...] = ()
     state_exact: bool = False
     least_state: int = 1
+    time_axis: bool = False
 
     @property
     def state(self) -> StateSpec:
@@ -69,6 +71,7 @@ def build_feature_map(
     state_dim: int,
     state_exact: bool = False,
     least_state: int = 1,
+    time_axis: bool = False,
     profile: Profile | None = None,
     renames: Mapping[str, str] | None = None,
     optional_cameras: Sequence[str] = (),
@@ -82,6 +85,7 @@ def build_feature_map(
         state_dim: widest state the model takes.
         state_exact: whether a narrower one is refused, too.
         least_state: fewest numbers of state; more than 1 where actions are differences from it.
+        time_axis: whether an image may have a leading time axis.
         profile: the robot's conventions; None = the model's own names.
         renames: raw key → feature, applied to what the robot's key map leads to, or, without one,
             to the observation itself.
@@ -164,6 +168,7 @@ def build_feature_map(
         state_dims=tuple(dims.get(part[0]) for part in state_parts),
         state_exact=state_exact,
         least_state=least_state,
+        time_axis=time_axis,
     )
 
 

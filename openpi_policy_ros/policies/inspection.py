@@ -49,7 +49,7 @@ class Inspection:
     Attributes:
         view: its files.
         layout: its kind.
-        model_type: ``type`` in config.json, '' where there is none.
+        model_type: ``type`` (DreamZero: ``model_type``) in config.json, '' where there is none.
         declared: feature → shape, as config.json declares them.
         weights: files of weights.
         report: what the policy that serves it says; None = nobody does.
@@ -118,7 +118,7 @@ def inspect_model(
     return Inspection(
         view,
         layout,
-        model_type=str(config.get('type') or ''),
+        model_type=str(config.get('type') or config.get('model_type') or ''),
         declared=_declared(config),
         weights=weights,
         report=report,

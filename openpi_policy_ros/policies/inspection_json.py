@@ -58,6 +58,7 @@ def _policy(report: PolicyReport) -> dict[str, Any]:
         'tokenizer': report.tokenizer,
         'max_tokens': report.max_tokens,
         'chunk': report.chunk,
+        'facts': dict(report.facts),
     }
     features, spec = report.features, report.spec
     if features is not None:

@@ -44,8 +44,9 @@ class Layout:
         """Return the error that names this layout."""
         return CheckpointError(
             f'{model} is {self.title}, which is not read here',
-            expected=f"a checkpoint in LeRobot's layout ({CONFIG} with a type, {WEIGHTS}) or that "
-            f"of openpi's PyTorch models ({CONFIG} with an action_horizon, {WEIGHTS}, assets/)",
+            expected=f"a checkpoint in LeRobot's layout ({CONFIG} with a type, {WEIGHTS}), that of "
+            f"openpi's PyTorch models ({CONFIG} with an action_horizon, {WEIGHTS}, assets/) or "
+            f"DreamZero's ({CONFIG} with model_type vla, {WEIGHTS}, experiment_cfg/)",
             remedy=self.remedy,
         )
 
@@ -72,7 +73,13 @@ PEFT = Layout(
     'a PEFT adapter (LoRA), not a whole checkpoint',
     'merge it into the base model it was trained on (PEFT merge_and_unload) and save that',
 )
-DREAMZERO = Layout('dreamzero', 'a DreamZero checkpoint', 'this version does not serve DreamZero')
+DREAMZERO = Layout('dreamzero', 'a DreamZero checkpoint')
+DREAMZERO_BARE = Layout(
+    'dreamzero',
+    f'the weights of a DreamZero checkpoint without their {CONFIG}',
+    f'copy {CONFIG} and experiment_cfg/ from where they were trained, or download the whole '
+    'repository',
+)
 GROOT = Layout('groot', 'a GR00T checkpoint', 'serve it with its own server')
 PICKLE = Layout(
     'pickle',
@@ -126,14 +133,14 @@ def identify(view: CheckpointView) -> Layout:
     model_type = str(config.get('model_type', '')).lower()
     if model_type.startswith('gr00t'):
         return GROOT
-    if model_type == 'vla' and 'action_head_cfg' in config:
+    if model_type == 'vla':
         return DREAMZERO
     has_assets = any(_ASSETS.fullmatch(name) for name in names)
     if {'action_dim', 'action_horizon'} <= config.keys() or (has_assets and CONFIG in names):
         return OPENPI_PYTORCH
     tensors = _tensors(view)
     if any(name.startswith(_DREAMZERO_TENSOR) for name in tensors):
-        return DREAMZERO
+        return DREAMZERO if CONFIG in names else DREAMZERO_BARE
     if CONFIG not in names and any(_PI0_TENSOR.match(name) for name in tensors):
         trained = has_assets or any(name in names for name in _OF_TRAINING)
         return _openpi_without_config(view) if trained else NO_CONFIG

@@ -45,8 +45,9 @@ def load_policy(
             ``ws://host:port/path`` or ``wss://…``; '' where ``policy`` needs none.
         policy: policy file (a stem of ``config/`` or a path), or a whole deploy file, of which
             keys nobody reads are named in the log; None = the registry entry is found
-            by ``type`` in the checkpoint's config.json, or, where openpi wrote it, by its tensors,
-            and everything is derived from it; an address is served by ``remote``.
+            by ``type`` (DreamZero: ``model_type``) in the checkpoint's config.json, or, where
+            openpi wrote it, by its tensors, and everything is derived from it; an address is
+            served by ``remote``.
         profile: conventions of the robot; None = the model's own names.
         device: torch device, ``cpu``, ``cuda`` or ``cuda:N``.
         revision: hub revision; ignored for a directory.
@@ -155,6 +156,7 @@ def _known_options(file: PolicyFile, plugin: PolicyPlugin) -> Mapping[str, Any]:
     """Return the options of a deploy file that the plugin knows; name all other keys in the log."""
     known = file.options if plugin.option_names is None else plugin.option_names
     ignored = list(file.ignored)
+    options = {**_stage_options(file, plugin, ignored), **file.options}
     for key in file.options:
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
@@ -162,21 +164,54 @@ def _known_options(file: PolicyFile, plugin: PolicyPlugin) -> Mapping[str, Any]:
             ignored.append(f'stages[0].model_config.{key}{hint}')
     if ignored:
         logger.warning('%s: deploy file; ignored: %s', file.source, ', '.join(ignored))
-    return {key: value for key, value in file.options.items() if key in known}
+    return {key: value for key, value in options.items() if key in known}
+
+
+def _stage_options(file: PolicyFile, plugin: PolicyPlugin, ignored: list[str]) -> Mapping[str, Any]:
+    """Return what the plugin knows of a deploy file's stage beside its ``model_config``.
+
+    Args:
+        file: the deploy file.
+        plugin: who serves it.
+        ignored: gains the dotted names of all other keys.
+
+    """
+    options: dict[str, Any] = {}
+    problems = []
+    for group, values in file.stage_options.items():
+        read = values.keys() & (plugin.option_names or ())
+        if not read:
+            ignored.append(f'stages[0].{group}')
+            continue
+        ignored += [f'stages[0].{group}.{key}' for key in values if key not in read]
+        for key in sorted(read):
+            if file.options.get(key, values[key]) != values[key]:
+                problems.append(
+                    f'{key} is {file.options[key]!r} in stages[0].model_config, but '
+                    f'{values[key]!r} in stages[0].{group}; leave one of them'
+                )
+            options[key] = values[key]
+    if problems:
+        raise ConfigurationError(file.source, problems)
+    return options
 
 
 def model_type(directory: Path) -> str:
-    """Return ``type`` from a checkpoint's config.json.
+    """Return the kind of model in a checkpoint's config.json.
+
+    LeRobot calls it ``type``, DreamZero ``model_type``.
 
     Raises:
-        CheckpointError: no such file, not a JSON object, or no such key in it.
+        CheckpointError: no such file, not a JSON object, or neither key in it.
 
     """
-    value = checkpoint_files.read_json(directory / 'config.json').get('type')
+    config = checkpoint_files.read_json(directory / 'config.json')
+    value = config.get('type', config.get('model_type'))
     if not isinstance(value, str):
         raise CheckpointError(
             f'{directory / "config.json"}: type is {value!r}',
             expected="the kind of model as text, e.g. 'pi0'",
-            remedy='pass a checkpoint of LeRobot or openpi, or name a policy file (policy:=…)',
+            remedy='pass a checkpoint of LeRobot, openpi or DreamZero, or name a policy file '
+            '(policy:=…)',
         )
     return value

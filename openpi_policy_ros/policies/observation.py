@@ -29,6 +29,9 @@ Path: TypeAlias = tuple[str, ...]
 MAX_EXTENT = 8192
 """Most pixels along one side of an image; more is a mistake, not a camera."""
 
+MAX_FRAMES = 64
+"""Most frames along a time axis; models with one look at a few."""
+
 _REMEMBERED_KEYS = 256
 _SHOWN = 80
 
@@ -40,6 +43,7 @@ class Features:
     Attributes:
         images: camera feature → RGB [height, width, 3], uint8 0..255 or float32 0..1, in model
             order; missing optional cameras are absent. May be read-only views of the observation.
+            Where ``FeatureMap.time_axis`` allows it, [T, height, width, 3], T >= 1, where one came.
         state: float32 [D], D as ``FeatureMap.state_dim``, ``state_exact``, ``least_state`` allow; a
             copy.
         prompt: the instruction, not empty.
@@ -197,6 +201,9 @@ class ObservationReader:
     def _read_image(self, key: str, value: Any) -> Image:
         layout = self._map.layout
         shape = '[height, width, 3]' if layout == 'HWC' else '[3, height, width]'
+        timed = self._map.time_axis
+        if timed:
+            shape += f', also with a time axis in front of 1 to {MAX_FRAMES} frames'
         expected = f'an image {shape}, uint8 0..255 or float 0..1'
         if not isinstance(value, np.ndarray):
             raise InvalidObservation(
@@ -212,18 +219,28 @@ class ObservationReader:
                 expected=expected,
                 remedy='convert it: a depth or 16-bit image is no colour image',
             )
-        if value.ndim != 3:
+        if value.ndim != 3 and not (timed and value.ndim == 4):
             raise InvalidObservation(
                 key,
                 f'has {value.ndim} axes, shape {list(value.shape)}',
                 expected=expected,
-                remedy='send one colour frame: no batch or time axis, grey expanded to 3 channels',
+                remedy='send one colour frame, or several of one time axis: no batch axis, grey '
+                'expanded to 3 channels'
+                if timed
+                else 'send one colour frame: no batch or time axis, grey expanded to 3 channels',
             )
-        channel_axis = 2 if layout == 'HWC' else 0
+        if value.ndim == 4 and not 1 <= value.shape[0] <= MAX_FRAMES:
+            raise InvalidObservation(
+                key,
+                f'has {value.shape[0]} frames, shape {list(value.shape)}',
+                expected=expected,
+                remedy='send the newest frame, or those the model looks at',
+            )
+        channel_axis = -1 if layout == 'HWC' else -3
         channels = value.shape[channel_axis]
         if channels != 3:
             other = 'CHW' if layout == 'HWC' else 'HWC'
-            swapped = value.shape[2 - channel_axis] == 3
+            swapped = value.shape[-4 - channel_axis] == 3
             raise InvalidObservation(
                 key,
                 f'has {channels} channels in layout {layout}, shape {list(value.shape)}',
@@ -232,8 +249,8 @@ class ObservationReader:
                 if swapped
                 else 'send RGB: drop an alpha channel, expand grey to 3 channels',
             )
-        image = value if layout == 'HWC' else value.transpose(1, 2, 0)
-        height, width = image.shape[:2]
+        image = value if layout == 'HWC' else np.moveaxis(value, -3, -1)
+        height, width = image.shape[-3:-1]
         if not (1 <= height <= MAX_EXTENT and 1 <= width <= MAX_EXTENT):
             raise InvalidObservation(
                 key,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from openpi_policy_ros.policies.base import PolicySpec
 from openpi_policy_ros.policies.feature_map import FeatureMap
@@ -37,6 +37,7 @@ class PolicyReport:
         dtype: what is computed in.
         served_parameters: of the stored ones, how many are loaded.
         steps: sampler steps of a call that does not say.
+        facts: what else is worth telling, short name → text.
 
     """
 
@@ -59,3 +60,4 @@ class PolicyReport:
     dtype: str = ''
     served_parameters: int | None = None
     steps: int | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)

@@ -29,8 +29,11 @@ def missing_extra(module: str, extra: str) -> str:
 def record_problems(directory: str) -> list[str]:
     """Return why nothing can be recorded under ``directory``; it is made where it can be."""
     why = missing_extra('rosbags', 'record')
-    if why:
-        return [why]
+    return [why] if why else folder_problems(directory)
+
+
+def folder_problems(directory: str) -> list[str]:
+    """Return why nothing can be written under ``directory``; it is made where it can be."""
     folder = Path(directory).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,18 +10,17 @@ recording ends and nothing else does.
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from openpi_policy_ros.engine import Lane
 from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
 from openpi_policy_ros.recording.messages import Message
+from openpi_policy_ros.recording.naming import free_path
 from openpi_policy_ros.recording.outbox import Item, Outbox
 from openpi_policy_ros.recording.ready import STOP_FREE
 from openpi_policy_ros.recording.session import Inference, SessionBag, Setting
@@ -39,9 +38,6 @@ CLOSE = 30.0
 
 REPEAT = 10.0
 """Least seconds between two log lines of the same kind."""
-
-_SHOWN = 40
-_NAMES = 1000
 
 
 @dataclass(frozen=True)
@@ -246,7 +242,7 @@ class Recorder:
             if self._robot is not None:
                 self._close(self._robot)
             self._robot = key
-        folder = self._folder(one)
+        folder = free_path(self._directory, one.lane, key)
         bag = SessionBag(folder, self._setting, one)
         self._bags[key] = bag
         if one.lane is Lane.ROBOT:
@@ -256,21 +252,6 @@ class Recorder:
             self._stats = replace(self._stats, bags=self._stats.bags + 1)
         _log.info('session %s is recorded to %s', key, folder.name)
         return bag
-
-    def _folder(self, one: Inference) -> Path:
-        """Return a free name that sorts by time."""
-        began = datetime.fromtimestamp(time.time(), timezone.utc).strftime('%Y%m%dT%H%M%S')
-        key = one.request.session
-        session = key.session_id
-        if one.lane is Lane.REMOTE:
-            session = f'{key.connection}-{key.session_id}'
-        session = re.sub(r'[^A-Za-z0-9-]+', '-', session).strip('-')[:_SHOWN] or 'unnamed'
-        name = f'{began}Z_{one.lane.name.lower()}_{session}'
-        for number in range(1, _NAMES):
-            folder = self._directory / (name if number == 1 else f'{name}_{number}')
-            if not folder.exists():
-                return folder
-        raise OSError(f'no free name like {name}')
 
     def _close_remote(self, key: SessionKey) -> None:
         # The robot is still told to hold: its bag stays open until its next session begins.

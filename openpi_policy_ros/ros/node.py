@@ -34,6 +34,7 @@ from openpi_policy_ros.policies.loading import load_policy
 from openpi_policy_ros.ros.actuation_side import NO_OUTPUTS, ActuationSide
 from openpi_policy_ros.ros.diagnostics import Diagnostics
 from openpi_policy_ros.ros.door import DoorState
+from openpi_policy_ros.ros.imagined import ImaginedRecording, make_imagined_topic
 from openpi_policy_ros.ros.listener import Listeners, RobotListener
 from openpi_policy_ros.ros.namesake import NamesakeWatch
 from openpi_policy_ros.ros.outputs import output_problems
@@ -268,6 +269,11 @@ class PolicyNode(LifecycleNode):
         """Make whatever hears the robot's side; each is closed before the engine is."""
         if config.has_robot_door:
             yield make_planned_path(self, config, engine.spec)
+            imagined = make_imagined_topic(self, config)
+            if imagined is not None:
+                yield imagined
+        if config.imagined_dir:
+            yield ImaginedRecording(config.imagined_dir, engine)
         if config.record:
             recording = make_recording(self, config, engine)
             self._recorder = recording.recorder

@@ -12,6 +12,7 @@ PUBLISHED = {
     '~/action_chunk': 'chunks',
     '~/action_chunk_array': 'chunks',
     '~/planned_path': 'the planned path',
+    '~/imagined': 'the imagined future',
     '~/current_prompt': 'the prompt in use',
     '~/status': 'its status',
     '/diagnostics': 'diagnostics',

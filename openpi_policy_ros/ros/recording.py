@@ -69,7 +69,7 @@ class RecordingListener(RobotListener):
         self._outputs = {name: robot.outputs[name] for name in robot.output_names}
         self._topics = {name: resolve(one.topic) for name, one in self._outputs.items()}
         self._state: tuple[State, str] | None = None
-        engine.set_tap(recorder)
+        engine.add_tap(recorder)
 
     def on_chunk(self, chunk: ActionChunk, t_obs_ns: int) -> None:
         """Record a chunk as joint rows."""
@@ -114,7 +114,7 @@ class RecordingListener(RobotListener):
 
     def close(self) -> None:
         """Write what waits, and close every bag."""
-        self._engine.set_tap(None)
+        self._engine.remove_tap(self.recorder)
         self.recorder.close()
 
 

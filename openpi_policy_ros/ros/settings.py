@@ -20,6 +20,7 @@ from openpi_policy_ros.configuration.schema import flatten, unflatten, validate
 from openpi_policy_ros.configuration.server import ServerConfig
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.loading import needs_model
+from openpi_policy_ros.recording.imagined import imagined_problems
 from openpi_policy_ros.recording.ready import record_problems
 from openpi_policy_ros.server import Exposure
 
@@ -66,6 +67,11 @@ class NodeConfig(RobotConfig, ServerConfig):
         description='Folder to record every session into, as rosbag2 (MCAP); empty = nothing is '
         "recorded. Needs pip install 'openpi_policy_ros[record]'.",
     )
+    imagined_dir: str = Field(
+        default='',
+        description='Folder for a video per session of the future that the policy imagines, where '
+        'it does (imagined of the policy file); empty = none is kept.',
+    )
     autostart: bool = Field(
         default=True,
         description='Configure and activate at start; false = wait for a lifecycle manager.',
@@ -83,6 +89,7 @@ class NodeConfig(RobotConfig, ServerConfig):
         'tls_certificate',
         'tls_key',
         'record',
+        'imagined_dir',
         mode='before',
     )
     @classmethod
@@ -182,6 +189,9 @@ def validate_parameters(explicit: Mapping[str, Any]) -> NodeConfig:
     record = parameters.get('record', '')
     if isinstance(record, str) and record:
         problems += [f'record: {problem}' for problem in record_problems(record)]
+    imagined = parameters.get('imagined_dir', '')
+    if isinstance(imagined, str) and imagined:
+        problems += [f'imagined_dir: {problem}' for problem in imagined_problems(imagined)]
     try:
         config = validate(NodeConfig, unflatten(parameters), SOURCE)
     except ConfigurationError as error:

@@ -13,6 +13,7 @@ from fakes import WAIT, EchoPolicy, FailingPolicy, SlowPolicy, make_spec, reques
 
 from openpi_policy_ros.engine import Engine, EngineStopped, Lane
 from openpi_policy_ros.engine.queue import FairQueue
+from openpi_policy_ros.errors import PolicyLost
 from openpi_policy_ros.policies.base import ActionChunk, SessionKey
 
 
@@ -162,6 +163,39 @@ def test_a_dead_worker_is_a_problem_and_a_slow_call_is_none():
     assert 'died' in dead.problem()
     dead.close()
     assert 'died' in dead.problem()
+
+
+def test_a_lost_policy_ends_the_engine_with_its_own_error_first(caplog):
+    lost = PolicyLost('rank 1 died', remedy='restart the server')
+    policy = FailingPolicy(None, RuntimeError('one bad batch'), lost)
+    engine = Engine(policy)
+    engine.start()
+    submit(engine).result(WAIT)
+    with pytest.raises(RuntimeError, match='one bad batch'):
+        submit(engine).result(WAIT)
+    assert engine.health().ready
+    with pytest.raises(PolicyLost, match='rank 1 died; restart the server'):
+        submit(engine).result(WAIT)
+    assert not engine.health().ready
+    assert 'died' in engine.health().reason
+    assert 'rank 1' not in engine.health().reason
+    with pytest.raises(EngineStopped, match='died'):
+        submit(engine).result(WAIT)
+    engine.close()
+    assert policy.closed == 1
+    assert 'rank 1 died' in caplog.text
+
+
+def test_a_policy_that_is_lost_between_calls_makes_the_engine_not_ready(monkeypatch):
+    policy = EchoPolicy()
+    engine = Engine(policy)
+    engine.start()
+    assert (engine.health().ready, engine.problem()) == (True, '')
+    monkeypatch.setattr(policy, 'problem', lambda: 'a device is gone')
+    assert (engine.health().ready, engine.health().reason) == (False, 'a device is gone')
+    assert engine.problem() == 'a device is gone'
+    engine.close()
+    assert engine.problem() == 'stopped'
 
 
 def test_one_dead_thread_of_several_stops_the_engine():

@@ -11,7 +11,7 @@ import pytest
 from fakes import EchoPolicy, make_spec, request
 
 from openpi_policy_ros.engine import Engine, Lane
-from openpi_policy_ros.engine.tap import GuardedTap
+from openpi_policy_ros.engine.tap import Taps
 from openpi_policy_ros.errors import InvalidObservation
 from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
 
@@ -53,7 +53,7 @@ class Refusing(EchoPolicy):
 
 def test_a_tap_hears_requests_outcomes_and_endings_in_their_order() -> None:
     engine, tap = Engine(Refusing(make_spec())), Listener()
-    engine.set_tap(tap)
+    engine.add_tap(tap)
     engine.start()
     requests = [request(value=float(value)) for value in range(4)]
     lanes = [Lane.REMOTE, Lane.ROBOT, Lane.REMOTE, Lane.ROBOT]
@@ -83,7 +83,7 @@ def test_what_a_tap_raises_reaches_nobody_and_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     engine = Engine(EchoPolicy())
-    engine.set_tap(Broken())
+    engine.add_tap(Broken())
     engine.start()
     with caplog.at_level(logging.ERROR, logger='openpi_policy_ros.engine'):
         for value in range(3):
@@ -98,19 +98,33 @@ def test_what_a_tap_raises_reaches_nobody_and_is_told_once(
 
 def test_a_broken_tap_is_told_again_after_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    tap = GuardedTap(Broken(), clock=lambda: now[0])
+    taps = Taps(clock=lambda: now[0])
+    taps.add(Broken())
     with caplog.at_level(logging.ERROR, logger='openpi_policy_ros.engine'):
         for now[0] in (0.0, 59.0, 60.0, 61.0):
-            tap.session_closed(SessionKey('c', 's'))
+            taps.session_closed(SessionKey('c', 's'))
     assert len(caplog.records) == 2
+
+
+def test_one_that_breaks_keeps_nothing_from_the_others() -> None:
+    engine, first, last = Engine(EchoPolicy()), Listener(), Listener()
+    for tap in (first, Broken(), last):
+        engine.add_tap(tap)
+    engine.start()
+    engine.submit(request(), Lane.REMOTE).result(timeout=10)
+    engine.remove_tap(first)
+    engine.remove_tap(Listener())
+    engine.close_session(request().session)
+    engine.close(drain_timeout=10)
+    assert (len(first.heard), len(last.heard)) == (1, 2)
 
 
 def test_nobody_is_heard_after_the_tap_is_taken_away() -> None:
     engine, tap = Engine(EchoPolicy()), Listener()
-    engine.set_tap(tap)
+    engine.add_tap(tap)
     engine.start()
     engine.submit(request(), Lane.REMOTE).result(timeout=10)
-    engine.set_tap(None)
+    engine.remove_tap(tap)
     engine.submit(request(), Lane.REMOTE).result(timeout=10)
     engine.close(drain_timeout=10)
     assert len(tap.heard) == 1

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from openpi_client.image_tools import resize_with_pad
 
 from openpi_policy_ros.errors import InvalidObservation
-from openpi_policy_ros.policies.pi0.preprocess import letterbox_size, preprocess_image
+from openpi_policy_ros.policies.letterbox import letterbox_size
+from openpi_policy_ros.policies.pi0.preprocess import preprocess_image
 
 CPU = torch.device('cpu')
 TARGET = (224, 224)

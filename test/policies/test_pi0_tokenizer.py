@@ -17,7 +17,7 @@ from openpi_policy_ros.policies.checkpoint_files import Located
 from openpi_policy_ros.policies.pi0.demo_tokenizer import build_tokenizer
 from openpi_policy_ros.policies.pi0.prompt import Prompt
 from openpi_policy_ros.policies.pi0.tokenizer import PromptTokenizer
-from openpi_policy_ros.policies.pi0.tokenizer_files import load_tokenizer
+from openpi_policy_ros.policies.tokenizer_files import load_tokenizer
 
 
 def prompts(tokenizer: Tokenizer, **options: Any) -> PromptTokenizer:

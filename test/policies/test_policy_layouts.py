@@ -23,7 +23,6 @@ from openpi_policy_ros.policies.loading import load_policy
 
 PI0_TENSORS = ('paligemma_with_expert.paligemma.lm_head.weight', 'action_in_proj.weight')
 GR00T = {'model_type': 'gr00t_n1_5', 'action_head_cfg': {}, 'action_horizon': 16, 'action_dim': 32}
-DREAMZERO = {'model_type': 'vla', 'architectures': ['VLA'], 'action_head_cfg': {}, 'action_dim': 32}
 OPENPI = {'action_dim': 32, 'action_horizon': 50, 'paligemma_variant': 'gemma_2b'}
 
 
@@ -79,12 +78,11 @@ def fill(directory: Path, files: Mapping[str, Any]) -> Path:
             'merge_and_unload',
         ),
         ({'adapter_model.safetensors': ('lora_A',)}, 'peft', 'merge_and_unload'),
-        ({'config.json': DREAMZERO}, 'dreamzero', 'DreamZero'),
-        ({'model.safetensors': ('action_head.model.blocks.0.q',)}, 'dreamzero', 'DreamZero'),
+        ({'model.safetensors': ('action_head.model.blocks.0.q',)}, 'dreamzero', 'copy config.json'),
         (
             {'model.safetensors.index.json': {'weight_map': {'action_head.vae.model.x': 'a'}}},
             'dreamzero',
-            'DreamZero',
+            'DreamZero checkpoint without their config.json',
         ),
         ({'config.json': GR00T}, 'groot', 'GR00T'),
         ({'pytorch_model.bin': b'PK'}, 'pickle', 'pickles are never opened'),

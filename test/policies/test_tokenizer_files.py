@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from openpi_policy_ros.errors import CheckpointError
 from openpi_policy_ros.policies.checkpoint_files import Located
-from openpi_policy_ros.policies.pi0.tokenizer_files import (
+from openpi_policy_ros.policies.tokenizer_files import (
     FILE,
     PALIGEMMA,
     TokenizerElsewhere,

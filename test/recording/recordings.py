@@ -81,7 +81,7 @@ def taped(
     folder.mkdir(parents=True, exist_ok=True)
     setting = Setting(engine.spec, robot=robot, robot_name='two_joints', robot_text='joints: {}')
     recorder = Recorder(folder, setting, **options)
-    engine.set_tap(recorder)
+    engine.add_tap(recorder)
     engine.start()
     try:
         yield Taped(engine, recorder, folder)

@@ -55,7 +55,8 @@ def test_every_shipped_robot_file_is_played_here() -> None:
         for path in config_directory().glob('*.yaml')
         if '/**:' in path.read_text(encoding='utf-8')
     }
-    assert shipped == set(FAMILIES)
+    # Those of DreamZero have three cameras, which no π0 here has: its own tests play them.
+    assert {name for name in shipped if not name.endswith('_dreamzero')} == set(FAMILIES)
 
 
 @every

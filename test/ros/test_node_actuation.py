@@ -167,8 +167,8 @@ def test_the_hold_is_the_last_message_before_a_signal_ends_the_node(
         robot.check_held()
         log = robot.process.text()
         assert 'ERROR' not in log
-        # Every state once, and the hold at the end. READY is told by a tick, which a stalled machine
-        # may not have had between the status that said so and the enabling.
+        # Every state once, and the hold at the end. READY is told by a tick, and a stalled machine
+        # may have had none between the status that said so and the enabling.
         said = re.findall(r'robot: (.*)', log)
         assert said[-2:] == ['ENABLED', 'held where it was, and disarmed']
         assert said[:-2] in ([], ['READY'])

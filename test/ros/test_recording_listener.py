@@ -42,7 +42,7 @@ class StandInRecorder:
 def listener(recorder: StandInRecorder, output: dict[str, Any]) -> RecordingListener:
     return RecordingListener(
         recorder,  # type: ignore[arg-type]
-        SimpleNamespace(set_tap=lambda tap: None),  # type: ignore[arg-type]
+        SimpleNamespace(add_tap=lambda tap: None),  # type: ignore[arg-type]
         clock=lambda: 7,
         resolve=lambda topic: f'/left/{topic}',
         robot=make_robot({'arm': output}),

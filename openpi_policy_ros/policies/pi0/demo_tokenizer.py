@@ -11,6 +11,8 @@ there: up to four tokens a number, 152 of the 200 for the widest state and five 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
 SPECIALS = ('<pad>', '<eos>', '<bos>', '<unk>')
@@ -46,32 +48,53 @@ sh ir su
 
 def build_tokenizer() -> Tokenizer:
     """Return the tokenizer; always the same one."""
-    tokenizer = Tokenizer(models.Unigram(_entries(), unk_id=3, byte_fallback=True))
+    return make_tokenizer(SPECIALS, '<bos> $A', '<bos> $A $B', ('<bos>', 2))
+
+
+def make_tokenizer(
+    specials: tuple[str, ...],
+    single: str,
+    pair: str,
+    added: tuple[str, int],
+    words: Sequence[str] = (),
+) -> Tokenizer:
+    """Return a tokenizer of ``MAX_ENTRIES`` entries with special tokens of another model's.
+
+    Args:
+        specials: the first entries; the fourth is the unknown token.
+        single: template of one text, as ``tokenizers`` writes it.
+        pair: template of two.
+        added: the special token that the templates add, and its id.
+        words: that are one token each, before the common ones.
+
+    """
+    tokenizer = Tokenizer(models.Unigram(_entries(specials, words), unk_id=3, byte_fallback=True))
     tokenizer.normalizer = normalizers.Replace(' ', '▁')
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace('▁', ' '), decoders.ByteFallback(), decoders.Fuse()]
     )
     tokenizer.post_processor = processors.TemplateProcessing(
-        single='<bos> $A', pair='<bos> $A $B', special_tokens=[('<bos>', 2)]
+        single=single, pair=pair, special_tokens=[added]
     )
     tokenizer.add_special_tokens(
-        [AddedToken(text, normalized=False, special=True) for text in SPECIALS]
+        [AddedToken(text, normalized=False, special=True) for text in specials]
     )
     return tokenizer
 
 
-def _entries() -> list[tuple[str, float]]:
+def _entries(specials: tuple[str, ...], words: Sequence[str]) -> list[tuple[str, float]]:
     printable = [c for c in map(chr, range(32, 127)) if c != ' ']
-    entries = [(text, 0.0) for text in SPECIALS]
+    entries = [(text, 0.0) for text in specials]
     entries += [(text, _CHARACTER) for text in ('▁', *printable)]
     entries += [(f'<unused{index}>', _BYTE) for index in range(NEWLINE_ID - len(entries))]
     entries.append(('\n', _CHARACTER))
     entries += [(f'<0x{value:02X}>', _BYTE) for value in range(256)]
     # A word is written with the space before it, and without where a text starts with it.
-    pieces = [(f'▁{word}', _WORD) for word in _WORDS]
-    pieces += [(word, _WORD) for word in _WORDS]
+    known_words = [*words, *_WORDS]
+    pieces = [(f'▁{word}', _WORD) for word in known_words]
+    pieces += [(word, _WORD) for word in known_words]
     pieces += [(pair, _PAIR) for pair in _PAIRS]
-    pieces += [(word.capitalize(), _WORD) for word in _WORDS]
+    pieces += [(word.capitalize(), _WORD) for word in known_words]
     known = {text for text, _ in entries}
     for text, score in pieces:
         if text not in known and len(entries) < MAX_ENTRIES:

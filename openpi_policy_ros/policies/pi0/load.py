@@ -8,10 +8,8 @@ import logging
 from dataclasses import replace
 from time import perf_counter
 
-import torch
-
-from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.checkpoint_view import tell_commit, view_model
+from openpi_policy_ros.policies.devices import find_device
 from openpi_policy_ros.policies.layouts import WEIGHTS
 from openpi_policy_ros.policies.pi0.checkpoint import load_weights
 from openpi_policy_ros.policies.pi0.config import Family
@@ -34,7 +32,7 @@ def load(request: LoadRequest, family: Family) -> Pi0Policy:
         SeveralErrors: more than one of these.
 
     """
-    device = _device(request.device)
+    device = find_device(request.device)
     view = view_model(request.model, request.revision)
     tell_commit(view, request.revision)
     problems = Problems()
@@ -70,25 +68,3 @@ def load(request: LoadRequest, family: Family) -> Pi0Policy:
         plan.features,
         plan.pipeline,
     )
-
-
-def _device(name: str) -> torch.device:
-    """Return the torch device called ``name``, known to be usable."""
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device('meta')
-    if device.type == 'cpu':
-        return device
-    if device.type != 'cuda':
-        raise ConfigurationError('device', [f'{name!r} is not known; expected cpu, cuda or cuda:N'])
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if (device.index or 0) >= count:
-        raise ConfigurationError(
-            'device',
-            [
-                f'{name!r} is not there: torch {torch.__version__} sees {count} CUDA devices; '
-                'install a torch build with CUDA and its driver, or use device cpu'
-            ],
-        )
-    return device

@@ -30,9 +30,9 @@ from openpi_policy_ros.policies.pi0.options import Pi0Options, apply_options, re
 from openpi_policy_ros.policies.pi0.pipeline import Pipeline
 from openpi_policy_ros.policies.pi0.processors import Processing, read_processing
 from openpi_policy_ros.policies.pi0.tokenizer import PromptTokenizer
-from openpi_policy_ros.policies.pi0.tokenizer_files import TokenizerElsewhere, load_tokenizer
 from openpi_policy_ros.policies.problems import Problems
 from openpi_policy_ros.policies.registry import LoadRequest
+from openpi_policy_ros.policies.tokenizer_files import TokenizerElsewhere, load_tokenizer
 
 
 @dataclass
@@ -135,6 +135,12 @@ def make_plan(
 def _read_config(
     view: CheckpointView, layout: layouts.Layout, options: Pi0Options | None, family: Family
 ) -> Pi0Config:
+    if layout is layouts.DREAMZERO:
+        raise CheckpointError(
+            f'{view.model} is a DreamZero checkpoint, asked for as {family}',
+            expected=f'a {family} checkpoint',
+            remedy='use policy dreamzero, or leave the policy file out',
+        )
     if layout is layouts.OPENPI_PYTORCH:
         config = read_openpi_config(view, options)
     else:

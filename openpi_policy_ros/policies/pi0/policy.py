@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -37,6 +35,7 @@ from openpi_policy_ros.policies.pi0.prompt import make_prompt
 from openpi_policy_ros.policies.pi0.rtc import make_guidance
 from openpi_policy_ros.policies.pi0.sampler import Guidance
 from openpi_policy_ros.policies.pi0.tokenizer import PromptTokenizer
+from openpi_policy_ros.policies.stage_clock import StageClock
 
 _TIME_TABLES, _LARGEST_TABLE = 8, 32 * 2**20
 """Tables kept, and bytes of the largest: a client may ask for any number of steps."""
@@ -175,7 +174,7 @@ class Pi0Policy(Policy):
 
     @torch.inference_mode()
     def _answer(self, request: InferenceRequest) -> InferenceResult:
-        clock = _Clock(self.model.device)
+        clock = StageClock(self.model.device)
         try:
             with clock.stage('preprocess'):
                 inputs = self.prepare(request)
@@ -304,35 +303,6 @@ class Noise:
         """Return standard normal noise, float32 of the given shape."""
         generator = self._unseeded if seed is None else torch.Generator().manual_seed(seed)
         return torch.randn(self._shape, generator=generator)
-
-
-class _Clock:
-    """Measures stages; on a GPU without making the host wait between them."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._cuda = device.type == 'cuda'
-        self._stages: list[tuple[str, Any, Any]] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = self._now()
-        yield
-        self._stages.append((name, start, self._now()))
-
-    def milliseconds(self) -> dict[str, float]:
-        """Return stage → ms. On a GPU, valid once the device has been waited for."""
-        if self._cuda:
-            if self._stages:
-                self._stages[-1][2].synchronize()
-            return {name: start.elapsed_time(end) for name, start, end in self._stages}
-        return {name: (end - start) * 1e3 for name, start, end in self._stages}
-
-    def _now(self) -> Any:
-        if not self._cuda:
-            return perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
 
 
 def _checked_steps(steps: int) -> int:

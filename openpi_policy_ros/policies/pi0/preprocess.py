@@ -4,25 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from openpi_policy_ros.errors import InvalidObservation
-
-
-def letterbox_size(height: int, width: int, target: tuple[int, int]) -> tuple[int, int]:
-    """Return (height, width) of an image scaled to fit into ``target`` (height, width).
-
-    Floating point on purpose: whole-number arithmetic gives another size for one image size in
-    twelve, and the checkpoints were trained with this one.
-    """
-    ratio = max(width / target[1], height / target[0])
-    return int(height / ratio), int(width / ratio)
+from openpi_policy_ros.policies.letterbox import checked_size, filtered
 
 
 def preprocess_image(
@@ -53,20 +41,12 @@ def preprocess_image(
         InvalidObservation: so narrow that nothing would be left of it.
 
     """
-    height, width = letterbox_size(image.shape[0], image.shape[1], target)
-    if height < 1 or width < 1:
-        raise InvalidObservation(
-            name,
-            f'is {image.shape[0]}x{image.shape[1]} (height x width), which scales to '
-            f'{height}x{width}',
-            expected=f'an aspect ratio that leaves something inside {target[0]}x{target[1]}',
-            remedy='send the camera image itself, not a row or a column of it',
-        )
+    height, width = checked_size(name, image, target)
     scaled = (height, width) != image.shape[:2]
     if scaled and antialias and image.dtype == np.uint8:
         # On the CPU, whatever the device: only there torch filters whole numbers, and only they
         # come out as PIL's do.
-        image, scaled = _filtered(image, (height, width)), False
+        image, scaled = filtered(image, (height, width)), False
     # torch cannot wrap read-only arrays or negative strides, which network buffers and colour flips
     # are. On a CPU the conversion to float reads them itself, so that their bytes are never
     # copied; to a GPU the bytes go as they are, a quarter of what floats would be.
@@ -84,11 +64,3 @@ def preprocess_image(
     padding = (left, target[1] - width - left, top, target[0] - height - top)
     planes = F.pad(planes, padding, value=-1.0 if legacy_padding else 0.0)
     return (planes * 2.0 - 1.0)[0]
-
-
-def _filtered(image: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """Return uint8 [H, W, 3] scaled to ``size``, rounded after each direction as PIL does."""
-    pixels = torch.from_numpy(np.array(image, order='C', copy=True)).permute(2, 0, 1)[None]
-    planes = F.interpolate(pixels, size, mode='bilinear', align_corners=False, antialias=True)
-    scaled: npt.NDArray[np.uint8] = planes[0].permute(1, 2, 0).numpy()
-    return scaled

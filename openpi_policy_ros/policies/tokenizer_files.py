@@ -83,7 +83,9 @@ def _find(
         raise _not_found(
             repository,
             "from this machine's hub cache, and a checkpoint in a directory never asks the network",
-            f'accept the licence on its page, {_page(repository)}, and log in (`hf auth login`)',
+            f'accept the licence on its page, {_page(repository)}, and log in (`hf auth login`)'
+            if repository == PALIGEMMA
+            else 'once, on a machine with a network',
         )
     return cached
 
@@ -183,7 +185,9 @@ def _not_found(repository: str, where: str, first: str) -> CheckpointError:
         f'tokenizer {repository} is not to be had {where}',
         expected=f'{FILE} in the checkpoint (also in tokenizer/), or a tokenizer that can be '
         'fetched',
-        remedy=f'{first}; then `hf download {repository} {FILE}`; or name a local copy {_NAME_IT}',
+        remedy=f'{first}: `hf download {repository} {FILE}`; or name a local copy {_NAME_IT}'
+        if repository != PALIGEMMA
+        else f'{first}; then `hf download {repository} {FILE}`; or name a local copy {_NAME_IT}',
     )
 
 
