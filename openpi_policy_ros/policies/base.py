@@ -81,8 +81,9 @@ class InferenceRequest:
         observation: see ``Observation``.
         session: whose model-side state to use.
         reset: start that state afresh before this call.
-        seed: None draws independent noise; equal seed and observation (and, for a stateful
-            policy, equal history) give an equal chunk.
+        seed: None draws independent noise, or is the seed that the policy is configured with
+            (DreamZero); equal seed and observation (and, for a stateful policy, equal history)
+            give an equal chunk.
         num_inference_steps: sampler steps for this call; None = the policy's configured number.
         rtc: previous chunk for real-time chunking, only where ``spec.supports_rtc``.
 
