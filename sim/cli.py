@@ -8,13 +8,9 @@ mend it). Everything heavy is imported by the command that needs it, so that ``-
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 
-from openpi_policy_ros import __version__
-from openpi_policy_ros.cli.common import REFUSED
-from openpi_policy_ros.errors import PolicyRosError
+from openpi_policy_ros.cli.frame import Program
 from openpi_policy_ros_sim.commands import ros, ws
 
 COMMANDS = (ws, ros)
@@ -33,35 +29,12 @@ serves a scripted expert, which is told where things are.
 `openpi-policy-sim COMMAND --help` explains each command.
 """
 
+PROGRAM = Program('openpi-policy-sim', DESCRIPTION, EXAMPLES, COMMANDS)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.run is None:
-        parser.print_help(sys.stderr)
-        return REFUSED
-    try:
-        status: int = options.run(options)
-    except (PolicyRosError, OSError) as error:
-        print(f'openpi-policy-sim {options.command}: {error}', file=sys.stderr)
-        return REFUSED
-    return status
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog='openpi-policy-sim',
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
-    parser.set_defaults(run=None)
-    commands = parser.add_subparsers(dest='command', metavar='COMMAND', title='commands')
-    for command in COMMANDS:
-        command.add(commands)
-    return parser
+    return PROGRAM.main(arguments)
 
 
 if __name__ == '__main__':

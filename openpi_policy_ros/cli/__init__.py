@@ -9,11 +9,8 @@ by the command that needs it, so that ``--help`` is quick.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 
-from openpi_policy_ros import __version__
 from openpi_policy_ros.cli import (
     bench,
     check,
@@ -26,8 +23,7 @@ from openpi_policy_ros.cli import (
     robot,
     serve,
 )
-from openpi_policy_ros.cli.common import REFUSED
-from openpi_policy_ros.errors import PolicyRosError
+from openpi_policy_ros.cli.frame import Program
 
 COMMANDS = (serve, client, robot, replay, inspect, check, layout, doctor, make_checkpoint, bench)
 """Modules with ``add(commands)``, in the order ``--help`` lists them."""
@@ -46,32 +42,9 @@ with the robot's own cameras and joints as well (needs ROS 2):
 `openpi-policy COMMAND --help` explains each command.
 """
 
+PROGRAM = Program('openpi-policy', DESCRIPTION, EXAMPLES, COMMANDS)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.run is None:
-        parser.print_help(sys.stderr)
-        return REFUSED
-    try:
-        status: int = options.run(options)
-    except (PolicyRosError, OSError) as error:
-        print(f'openpi-policy {options.command}: {error}', file=sys.stderr)
-        return REFUSED
-    return status
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog='openpi-policy',
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
-    parser.set_defaults(run=None)
-    commands = parser.add_subparsers(dest='command', metavar='COMMAND', title='commands')
-    for command in COMMANDS:
-        command.add(commands)
-    return parser
+    return PROGRAM.main(arguments)

@@ -30,7 +30,7 @@ def test_every_example_in_the_help_is_a_command_that_exists(capsys, command):
     examples = re.findall(r'^ +openpi-policy (.+)$', text, re.MULTILINE)
     assert examples
     for example in examples:
-        options = cli._parser().parse_args(shlex.split(example))
+        options = cli.PROGRAM.parser().parse_args(shlex.split(example))
         assert options.run is not None
 
 

@@ -18,6 +18,7 @@ from openpi_policy_ros.policies import layouts
 from openpi_policy_ros.policies.base import ACTIONS, PolicySpec
 from openpi_policy_ros.policies.checkpoint_files import read_json
 from openpi_policy_ros.policies.checkpoint_view import CheckpointView
+from openpi_policy_ros.policies.crop import crop_chunk
 from openpi_policy_ros.policies.dreamzero.checkpoint import check_header
 from openpi_policy_ros.policies.dreamzero.config import DreamZeroConfig, parse_config
 from openpi_policy_ros.policies.dreamzero.metadata import METADATA, Metadata, read_metadata
@@ -290,22 +291,7 @@ def _spec(
 
 def _crop(config: DreamZeroConfig, profile: Profile, model: str) -> tuple[int, int]:
     """Return (rows, columns) of a reply, and refuse a robot file that means other actions."""
-    rows, columns = config.action_horizon, COLUMNS
-    problems = [
-        f'{name} is {crop}, but a chunk of this checkpoint has only {real} {what}'
-        for name, crop, real, what in (
-            ('profile.crop_rows', profile.crop_rows, rows, 'rows'),
-            ('profile.crop_columns', profile.crop_columns, columns, 'columns'),
-        )
-        if crop is not None and crop > real
-    ]
-    columns = min(profile.crop_columns or columns, columns)
-    names = profile.action_names
-    if names and len(names) != columns and not problems:
-        problems.append(
-            f'profile.action_names has {len(names)} entries, but a reply has {columns} columns; '
-            'set profile.crop_columns, or name every column'
-        )
+    rows, columns, problems = crop_chunk(profile, config.action_horizon, COLUMNS)
     if profile.action_space not in ('', ACTION_SPACE):
         problems.append(
             f'profile.action_space is {profile.action_space!r}, but DreamZero answers absolute '
@@ -318,7 +304,7 @@ def _crop(config: DreamZeroConfig, profile: Profile, model: str) -> tuple[int, i
         )
     if problems:
         raise ConfigurationError(f'{model}: robot file', problems)
-    return min(profile.crop_rows or rows, rows), columns
+    return rows, columns
 
 
 def _plan_tokenizer(

@@ -15,6 +15,7 @@ from openpi_policy_ros.errors import CheckpointError, ConfigurationError
 from openpi_policy_ros.policies import layouts
 from openpi_policy_ros.policies.base import ACTIONS, PolicySpec
 from openpi_policy_ros.policies.checkpoint_view import CheckpointView
+from openpi_policy_ros.policies.crop import crop_chunk
 from openpi_policy_ros.policies.feature_map import FeatureMap, build_feature_map
 from openpi_policy_ros.policies.handshake import HandshakeFacts, build_handshake, derive
 from openpi_policy_ros.policies.layouts import WEIGHTS
@@ -314,23 +315,10 @@ def _crop(config: Pi0Config, request: LoadRequest) -> tuple[int, int]:
     rows, columns = config.chunk_size, config.action_dim
     if profile is None:
         return rows, columns
-    problems = [
-        f'{name} is {crop}, but a chunk of this checkpoint has only {real} {what}'
-        for name, crop, real, what in (
-            ('profile.crop_rows', profile.crop_rows, rows, 'rows'),
-            ('profile.crop_columns', profile.crop_columns, columns, 'columns'),
-        )
-        if crop is not None and crop > real
-    ]
-    columns = min(profile.crop_columns or columns, columns)
-    if profile.action_names and len(profile.action_names) != columns and not problems:
-        problems.append(
-            f'profile.action_names has {len(profile.action_names)} entries, but a reply has '
-            f'{columns} columns; set profile.crop_columns, or name every column'
-        )
+    rows, columns, problems = crop_chunk(profile, rows, columns)
     if problems:
         raise ConfigurationError(f'{request.model}: robot file', problems)
-    return min(profile.crop_rows or rows, rows), columns
+    return rows, columns
 
 
 def _action_names(
