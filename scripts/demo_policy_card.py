@@ -11,7 +11,14 @@ from typing import Any
 
 from safetensors import safe_open
 
+from openpi_policy_ros_sim.dataset import views
+from openpi_policy_ros_sim.request import view_of
+
 TEXT = Path(__file__).with_suffix('.txt')
+LOOPS = {
+    'websocket': 'WebSocket, `openpi-policy-sim ws`',
+    'ros': 'ROS, `openpi-policy-sim ros`, gates on',
+}
 TRAINING = """\
 * Demonstrations: {episodes} episodes of each task by the scripted expert (`sim/expert.py`), with
   noise in what is executed and the undisturbed expert's chunk as label; every second state is kept.
@@ -57,6 +64,9 @@ def card(checkpoint: Path, content: Mapping[str, Any]) -> str:
         horizon=settings['horizon'],
         seconds=settings['max_steps'] / 15,
         rows='\n'.join(_row(each) for each in content['summary'].values()),
+        wide='{0.height}×{0.width}'.format(views('letterbox')[0]),
+        drawn='{0.height}×{0.width}'.format(view_of('wrist', *config['image_resolution'])),
+        loops=_loops(content.get('loops', {})),
     )
 
 
@@ -72,6 +82,19 @@ def _training(known: Mapping[str, Any]) -> str:
         return 'Its settings were not given to the evaluation (`--training FOLDER`).'
     shares = [f'{100 * share:.0f} %' for share in known['relabel_at']]
     return TRAINING.format(rounds=len(shares), shares=', '.join(shares), **known)
+
+
+def _loops(found: Mapping[str, Any]) -> str:
+    if not found:
+        return ''
+    rows = ''.join(
+        f'\n| {LOOPS[loop]} | *{task}* | {one["successes"]} of {one["episodes"]} | '
+        f'{one["first_seed"]} to {one["first_seed"] + one["episodes"] - 1} |'
+        for loop, tasks in found.items()
+        for task, one in tasks.items()
+    )
+    head = '| over | told and judged by | done | seeds |\n|---|---|---|---|'
+    return f' Measured over both:\n\n{head}{rows}'
 
 
 def _row(entry: Mapping[str, Any]) -> str:

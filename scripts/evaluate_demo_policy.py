@@ -30,10 +30,14 @@ from demo_policy_card import card
 from tqdm import tqdm
 
 from openpi_policy_ros import __version__
-from openpi_policy_ros_sim.dataset import views
+from openpi_policy_ros.errors import ConfigurationError, PolicyRosError
+from openpi_policy_ros_sim.dataset import FIRST_SEED, views
 from openpi_policy_ros_sim.demo import FOLDER
 from openpi_policy_ros_sim.environment import Environment
 from openpi_policy_ros_sim.episodes import EPISODE_STEPS, run_episode
+from openpi_policy_ros_sim.errors import SimulationError
+from openpi_policy_ros_sim.outlets import writable
+from openpi_policy_ros_sim.results import FORMAT as RESULTS
 from openpi_policy_ros_sim.results import wilson
 from openpi_policy_ros_sim.served import ServedPolicy
 from openpi_policy_ros_sim.tasks import TASKS
@@ -146,12 +150,11 @@ def evaluate(options: argparse.Namespace) -> dict[str, Any]:
             )
         # Left to the end of the block, the processes would be killed as they close.
         pool.join()
-    weights = (options.checkpoint / 'model.safetensors').read_bytes()
     return {
         'format': 'openpi_policy_ros_sim.demo_evaluation',
         'version': 1,
         'package': __version__,
-        'weights_sha256': hashlib.sha256(weights).hexdigest(),
+        'weights_sha256': sha256(options.checkpoint),
         'bytes': sum(one.stat().st_size for one in options.checkpoint.rglob('*') if one.is_file()),
         'settings': {
             'first_seed': options.seed,
@@ -181,6 +184,44 @@ def training(options: argparse.Namespace) -> dict[str, Any]:
     return known
 
 
+def loops(options: argparse.Namespace, weights: str) -> dict[str, dict[str, Any]]:
+    """Return what was measured of these weights over WebSocket and ROS: now, and before.
+
+    Raises:
+        SimulationError: a file is none of `openpi-policy-sim`.
+
+    """
+    known: dict[str, dict[str, Any]] = {}
+    file = options.checkpoint / 'evaluation.json'
+    if file.exists():
+        before = json.loads(file.read_text(encoding='utf-8'))
+        if before['weights_sha256'] == weights:
+            known = before.get('loops', {})
+    for path in options.results:
+        try:
+            content = json.loads(path.read_text(encoding='utf-8'))
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or content.get('format') != RESULTS:
+            raise SimulationError(
+                f'{path} holds no results', expected='a file that openpi-policy-sim wrote (--json)'
+            )
+        settings = content['settings']
+        loop = known.setdefault('ros' if settings.get('loop') == 'ros' else 'websocket', {})
+        for entry in content['summary']:
+            loop[entry['task']] = {
+                'first_seed': settings['seed'],
+                'episodes': entry['episodes'],
+                'successes': entry['successes'],
+            }
+    return known
+
+
+def sha256(checkpoint: Path) -> str:
+    """Return the hash of a checkpoint's weights."""
+    return hashlib.sha256((checkpoint / 'model.safetensors').read_bytes()).hexdigest()
+
+
 def write(path: Path, text: str) -> None:
     """Write a file, whole or not at all."""
     partial = path.with_name(f'{path.name}.partial')
@@ -197,13 +238,60 @@ def as_json(content: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Evaluate, write the results and the card, print the table; return 0."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        _check(options)
+        return _measure(options)
+    except (PolicyRosError, OSError) as error:
+        parser.exit(2, f'{parser.prog}: {error}\n')
+
+
+def _check(options: argparse.Namespace) -> None:
+    """See, before an hour of episodes, that they can be run and their results be written.
+
+    Raises:
+        PolicyRosError: what is wrong.
+
+    """
+    least = {'episodes': 1, 'seed': 0, 'horizon': 1, 'max_steps': 1, 'processes': 1}
+    problems = [
+        f'--{name.replace("_", "-")}: {getattr(options, name)}, expected {limit} or more'
+        for name, limit in least.items()
+        if getattr(options, name) < limit
+    ]
+    if options.seed + options.episodes > FIRST_SEED:
+        problems.append(f'--seed: those from {FIRST_SEED} on are for training')
+    if problems:
+        raise ConfigurationError('arguments', problems)
+    if options.card_only and not (options.checkpoint / 'evaluation.json').is_file():
+        raise SimulationError(
+            f'there is no {options.checkpoint / "evaluation.json"}', remedy='evaluate first'
+        )
+    training(options)
+    loops(options, '')
+    if not options.card_only:
+        # A process of the pool that cannot begin would be replaced for ever.
+        with ServedPolicy(options.checkpoint) as policy, Environment() as environment:
+            environment.render('wrist', 8, 8)
+            if options.horizon > policy.horizon:
+                raise ConfigurationError(
+                    'arguments',
+                    [f'--horizon: {options.horizon}, but a chunk has {policy.horizon} rows'],
+                )
+    writable('--checkpoint', str(options.checkpoint), folder=True)
+
+
+def _measure(options: argparse.Namespace) -> int:
     file = options.checkpoint / 'evaluation.json'
     if options.card_only:
         content = json.loads(file.read_text(encoding='utf-8'))
         content['training'] = training(options)
     else:
         content = evaluate(options)
+    content['loops'] = loops(options, content['weights_sha256'])
+    # Last in the file: they are many.
+    content['episodes'] = content.pop('episodes')
     write(file, as_json(content))
     text = card(options.checkpoint, content)
     write(options.checkpoint / 'README.md', text)
@@ -223,6 +311,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--horizon', type=int, default=8, help='(default: 8)')
     parser.add_argument('--max-steps', type=int, default=EPISODE_STEPS, help='(default: 450, 30 s)')
     parser.add_argument('--processes', type=int, default=2, help='(default: 2)')
+    parser.add_argument(
+        '--results',
+        type=Path,
+        nargs='*',
+        default=[],
+        metavar='FILE',
+        help='of openpi-policy-sim (--json) with this checkpoint, for the card',
+    )
     parser.add_argument(
         '--card-only', action='store_true', help='write the card anew from evaluation.json'
     )

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from openpi_policy_ros.errors import PolicyRosError
 from openpi_policy_ros.policies.pi0.config import GemmaSize, Pi0Config, VisionSize
 from openpi_policy_ros.policies.pi0.demo_tokenizer import build_tokenizer
 from openpi_policy_ros.policies.pi0.make_checkpoint import SIZES
@@ -37,6 +38,7 @@ from openpi_policy_ros_sim.dataset import FIRST_SEED, Sample, Settings, label, v
 from openpi_policy_ros_sim.dataset import write as write_demonstrations
 from openpi_policy_ros_sim.environment import Environment
 from openpi_policy_ros_sim.episodes import run_episode
+from openpi_policy_ros_sim.errors import SimulationError
 from openpi_policy_ros_sim.examples import Examples, batch_of, read_demonstrations, statistics
 from openpi_policy_ros_sim.expert import Expert
 from openpi_policy_ros_sim.kinematics import Kinematics
@@ -241,9 +243,17 @@ def relabel(checkpoint: Path, task: str, seeds: Sequence[int], every: int, size:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train; return 0."""
-    options = _parser().parse_args(arguments)
-    if options.batch % len(PROMPTED):
-        raise SystemExit(f'--batch: a multiple of {len(PROMPTED)}, the number of prompts')
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for problem in _problems(options):
+        parser.error(problem)
+    try:
+        return _train(options)
+    except (PolicyRosError, OSError) as error:
+        parser.exit(2, f'{parser.prog}: {error}\n')
+
+
+def _train(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.ERROR)
     torch.set_num_threads(options.threads)
     folder: Path = options.folder
@@ -251,10 +261,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _same_settings(folder / 'settings.json', options)
     start = time.monotonic()
     demonstrations = options.demonstrations or folder / 'demonstrations'
-    write_demonstrations(
-        demonstrations, Settings(episodes=options.episodes, size=SIZE, every=EVERY, shard=25)
-    )
-    examples = read_demonstrations(demonstrations)
+    settings = Settings(episodes=options.episodes, size=SIZE, every=EVERY, shard=25)
+    write_demonstrations(demonstrations, settings)
+    examples = read_demonstrations(demonstrations, settings)
     print({prompt: len(found) for prompt, found in examples.items()}, flush=True)
     training = Training(folder, options, examples)
     training.resume()
@@ -284,7 +293,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('folder', type=Path)
     parser.add_argument('--demonstrations', type=Path, help='default: FOLDER/demonstrations')
     parser.add_argument('--episodes', type=int, default=300, help='demonstrations per task')
-    parser.add_argument('--steps', type=int, default=6000)
+    parser.add_argument('--steps', type=int, default=5000)
     parser.add_argument('--batch', type=int, default=32)
     parser.add_argument('--draws', type=int, default=4, help='noisy actions per sample')
     parser.add_argument('--rate', type=float, default=1e-3)
@@ -301,14 +310,61 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _problems(options: argparse.Namespace) -> list[str]:
+    """Return what cannot be, of the options."""
+    counts = ('episodes', 'steps', 'batch', 'draws', 'relabel_episodes', 'every', 'threads')
+    problems = [
+        f'--{name.replace("_", "-")}: at least 1' for name in counts if getattr(options, name) < 1
+    ]
+    if options.batch % len(PROMPTED):
+        problems.append(f'--batch: a multiple of {len(PROMPTED)}, the number of prompts')
+    if not 0.0 < options.rate < math.inf:
+        problems.append('--rate: more than 0')
+    if not 0.0 <= options.helper < math.inf:
+        problems.append('--helper: at least 0')
+    if options.seed < 0:
+        problems.append('--seed: at least 0')
+    shares = options.relabel_at
+    if shares != sorted(shares) or not all(0.0 < share < 1.0 for share in shares):
+        problems.append('--relabel-at: shares between 0 and 1 that rise')
+    return problems
+
+
 def _same_settings(path: Path, options: argparse.Namespace) -> None:
-    """Refuse to go on with other settings than those the folder was begun with."""
+    """Refuse to go on with other settings than those the folder was begun with.
+
+    Raises:
+        SimulationError: it was begun with others, or holds something else.
+
+    """
     free = ('folder', 'demonstrations', 'threads')
     wanted: dict[str, Any] = {k: v for k, v in vars(options).items() if k not in free}
     if not path.exists():
-        path.write_text(json.dumps(wanted, indent=1) + '\n', encoding='utf-8')
-    elif (there := json.loads(path.read_text(encoding='utf-8'))) != wanted:
-        raise SystemExit(f'{path} says {there}; go on with these, or name another folder')
+        if (path.parent / 'checkpoint').exists() or (path.parent / 'training.pt').exists():
+            raise SimulationError(
+                f'{path.parent} holds a checkpoint, but no {path.name} that says how it is made',
+                remedy='name another folder',
+            )
+        partial = path.with_suffix('.partial')
+        partial.write_text(json.dumps(wanted, indent=1) + '\n', encoding='utf-8')
+        partial.replace(path)
+        return
+    try:
+        there: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
+    except ValueError as error:
+        raise SimulationError(
+            f'{path} is damaged ({error})', remedy='name another folder'
+        ) from error
+    if there != wanted:
+        different = [
+            f'{name}: {there.get(name)}, not {wanted.get(name)}'
+            for name in sorted({*there, *wanted})
+            if there.get(name) != wanted.get(name)
+        ]
+        raise SimulationError(
+            f'{path} has other settings ({"; ".join(different)})',
+            remedy='go on with these, or name another folder',
+        )
 
 
 if __name__ == '__main__':

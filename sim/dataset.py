@@ -4,8 +4,8 @@
 
 Noise decides what is executed, so that the states show mistakes; the label of each state is the
 chunk of actions that the undisturbed expert would execute from there, run ahead in the physics.
-Images go through the very steps that a served policy's go through: drawn as the loop draws them for
-the wire, then scaled as the model's own preprocessing does.
+Images go through the steps that a served policy's go through over ROS: drawn as DROID's client
+sends them, 126×224 between bars, then scaled as the model's own preprocessing does.
 """
 
 from __future__ import annotations
@@ -175,13 +175,20 @@ def write(folder: Path, settings: Settings, *, part: int = 0, parts: int = 1) ->
     and ``prompt`` (one string).
 
     Raises:
-        SimulationError: the folder holds a dataset with other settings.
+        SimulationError: the folder holds a dataset with other settings, or files like a dataset's
+            that are none.
 
     """
     folder.mkdir(parents=True, exist_ok=True)
     described: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
     about = folder / _SETTINGS
     if not about.exists():
+        foreign = [name for name, _, _ in shards(settings) if (folder / name).exists()]
+        if foreign:
+            raise SimulationError(
+                f'{folder} holds {foreign[0]} but no {_SETTINGS} that says what it is',
+                remedy='choose another folder',
+            )
         _put(about, json.dumps(described, indent=1).encode())
     elif (there := json.loads(about.read_text(encoding='utf-8'))) != described:
         different = sorted(key for key in described if described[key] != there.get(key))

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from types import TracebackType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from openpi_policy_ros_sim import constants as c
+from openpi_policy_ros_sim.closing import Closing
 from openpi_policy_ros_sim.errors import InvalidAction, SimulationError
 from openpi_policy_ros_sim.layout import place
+from openpi_policy_ros_sim.linkage import Swinging
+from openpi_policy_ros_sim.meshes import Meshes
 from openpi_policy_ros_sim.renderer import Renderer, mujoco
 from openpi_policy_ros_sim.scene import OBJECTS, build_xml
 from openpi_policy_ros_sim.state import State, Vector
@@ -49,7 +51,7 @@ if mujoco.get_mju_user_warning() is None:
     mujoco.set_mju_user_warning(_warn)
 
 
-class Environment:
+class Environment(Closing):
     """One robot at one table. Not for several threads at once; close it, or use ``with``.
 
     ``clamped`` counts, since the last reset, how often a limit came to bear: ``position`` (a
@@ -60,20 +62,26 @@ class Environment:
     Args:
         action_space: ``joint_position`` (absolute targets in rad) or ``joint_velocity`` (−1..1:
             the target lies that times 0.2 rad from the measured angle).
+        meshes: draw the robot with these, of ``read_meshes``; None = with primitives. The physics
+            is the same.
 
     Raises:
         SimulationError: there is no such action space.
+        ConfigurationError: a mesh cannot be read.
 
     """
 
-    def __init__(self, action_space: str = POSITION) -> None:
+    def __init__(self, action_space: str = POSITION, meshes: Meshes | None = None) -> None:
         if action_space not in ACTION_SPACES:
             raise SimulationError(
                 f'action space {action_space!r}', expected=' or '.join(ACTION_SPACES)
             )
         self.action_space = action_space
-        self.model = mujoco.MjModel.from_xml_string(build_xml())
+        self.model = (
+            mujoco.MjModel.from_xml_string(build_xml()) if meshes is None else meshes.model()
+        )
         self.data = mujoco.MjData(self.model)
+        self._rods = Swinging(self.model, () if meshes is None else meshes.fingers)
         self.clamped: Counter[str] = Counter()
         self._tool = self.model.site('tool').id
         self._poses = {name: int(self.model.joint(name).qposadr[0]) for name in OBJECTS}
@@ -81,19 +89,6 @@ class Environment:
         self._renderer: Renderer | None = None
         self._closed = False
         self.reset(0)
-
-    def __enter__(self) -> Environment:
-        """Return itself; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def reset(self, seed: int) -> State:
         """Put everything where ``seed`` says, the arm at DROID's reset pose; return the state.
@@ -246,7 +241,12 @@ class Environment:
             raise SimulationError('the environment is closed', remedy='make another one')
         if self._renderer is None:
             self._renderer = Renderer(self.model)
+        self.prepare_drawing()
         return self._renderer.draw(self.data, camera, height, width, shadows=shadows)
+
+    def prepare_drawing(self) -> None:
+        """Put what only is drawn where it belongs now, for those who draw ``data`` themselves."""
+        self._rods.draw_from(self.data)
 
     def close(self) -> None:
         """Free what drawing holds; nothing is drawn afterwards. Harmless when repeated."""

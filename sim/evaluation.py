@@ -19,6 +19,7 @@ from openpi_policy_ros_sim import constants as c
 from openpi_policy_ros_sim.environment import Environment
 from openpi_policy_ros_sim.episodes import Observation, run_episode
 from openpi_policy_ros_sim.errors import InvalidAction, SimulationError
+from openpi_policy_ros_sim.meshes import Meshes
 from openpi_policy_ros_sim.observing import Observer
 from openpi_policy_ros_sim.request import Plan
 from openpi_policy_ros_sim.results import Record, Results
@@ -28,6 +29,7 @@ from openpi_policy_ros_sim.tasks import TASKS, Judge
 from openpi_policy_ros_sim.video import Recorder
 from openpi_policy_ros_sim.window import Window
 
+STOPPED = 'stopped by a signal'
 SEED = 'seed'
 """Key of a request that servers of this package consume."""
 
@@ -93,7 +95,7 @@ class _Run:
         except OSError as error:
             self.failure = SimulationError(str(error))
         except KeyboardInterrupt:
-            self.failure = SimulationError('stopped by Ctrl-C')
+            self.failure = SimulationError(STOPPED)
         video = self._close_video()
         seconds = {name: judge.success for name, judge in self._judges.items()}
         return Record(
@@ -162,6 +164,7 @@ def evaluate(
     gif: bool = False,
     view: bool = False,
     json: Path | None = None,
+    meshes: Meshes | None = None,
 ) -> PolicyRosError | None:
     """Run the episodes of ``results.settings`` and add them to it; return why it broke off.
 
@@ -173,16 +176,35 @@ def evaluate(
         gif: write one beside each.
         view: show a window.
         json: file of results, written again after each episode.
+        meshes: to draw the robot with; None = with primitives.
 
     Raises:
+        ConfigurationError: MuJoCo cannot read a mesh. Nothing was run.
         SimulationError: there is no display to show a window on. Nothing was run.
 
     """
-    settings = results.settings
     results.handshake = server.handshake()
+    try:
+        return _evaluate(server, plan, results, video, gif, view, json, meshes)
+    except KeyboardInterrupt:
+        # Between two episodes, or for the second time.
+        return results.keep(json) or SimulationError(STOPPED)
+
+
+def _evaluate(
+    server: Server,
+    plan: Plan,
+    results: Results,
+    video: Path | None,
+    gif: bool,
+    view: bool,
+    json: Path | None,
+    meshes: Meshes | None,
+) -> PolicyRosError | None:
+    settings = results.settings
     with contextlib.ExitStack() as stack:
         stack.callback(server.close)
-        environment = stack.enter_context(Environment(plan.action_space))
+        environment = stack.enter_context(Environment(plan.action_space, meshes))
         window = stack.enter_context(Window(environment)) if view else None
         bench = _Bench(server, plan, results, environment, window, video, gif)
         total = len(settings.tasks) * settings.episodes
@@ -198,20 +220,8 @@ def evaluate(
                 ) as progress:
                     run = _Run(bench, task, seed, progress)
                     results.records.append(run.run())
-                unwritten = None if json is None else _written(results, json)
+                unwritten = results.keep(json)
                 if run.failure is not None or unwritten is not None:
                     return run.failure or unwritten
                 episodes.update(1)
-    return None
-
-
-def _written(results: Results, path: Path) -> SimulationError | None:
-    """Write the results; return why that cannot be done."""
-    try:
-        results.write(path)
-    except OSError as error:
-        return SimulationError(
-            f'{path}: cannot be written: {error.strerror}',
-            remedy='the table has what was done up to now',
-        )
     return None

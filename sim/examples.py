@@ -14,7 +14,9 @@ import numpy.typing as npt
 import torch
 
 from openpi_policy_ros_sim.cloning import Batch
-from openpi_policy_ros_sim.dataset import CAMERAS, Sample
+from openpi_policy_ros_sim.dataset import CAMERAS, Sample, Settings, shards
+from openpi_policy_ros_sim.errors import SimulationError
+from openpi_policy_ros_sim.tasks import TASKS
 
 GRIPPER: Final = 7
 """The column that stays absolute."""
@@ -86,15 +88,30 @@ class Examples:
         )
 
 
-def read_demonstrations(folder: Path) -> dict[str, Examples]:
-    """Return prompt → everything that ``dataset.write`` wrote for it."""
+def read_demonstrations(folder: Path, settings: Settings) -> dict[str, Examples]:
+    """Return prompt → everything that ``dataset.write`` wrote for it with these settings.
+
+    Files that are not of this dataset are left alone.
+
+    Raises:
+        SimulationError: there is nothing of a task.
+
+    """
     parts: dict[str, list[Examples]] = {}
-    for path in sorted(folder.glob('*.npz')):
+    # A file is missing where the expert failed in each of its episodes.
+    there = [path for name, _, _ in shards(settings) if (path := folder / name).exists()]
+    for path in sorted(there):
         with np.load(path) as file:
             images = np.stack([file[f'image_{camera}'] for camera in CAMERAS], axis=1)
             places = np.concatenate([file['cube'], file['bowl']], axis=1)
             one = Examples(images, file['state'], file['actions'], places)
             parts.setdefault(str(file['prompt']), []).append(one)
+    for task in settings.tasks:
+        if TASKS[task].prompt not in parts:
+            raise SimulationError(
+                f'{folder} has no demonstration of {task}',
+                remedy='make more episodes: the expert fails now and then',
+            )
     return {prompt: Examples.joined(found) for prompt, found in parts.items()}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-from openpi_policy_ros_sim.backend import choose_backend
+from openpi_policy_ros_sim.backend import REMEDY, VARIABLE, choose_backend, chosen
 from openpi_policy_ros_sim.errors import SimulationError
 
 _EXTRA: Final = "pip install 'openpi_policy_ros[sim]'"
@@ -39,6 +39,13 @@ def require(*modules: str) -> None:
             importlib.import_module(module)
             if module == 'openpi_client':
                 importlib.import_module('openpi_client.websocket_client_policy')
+        except (RuntimeError, AttributeError) as error:
+            if module != 'mujoco':
+                raise
+            # Its ways to say that it cannot draw as it was told to.
+            raise SimulationError(
+                f'MuJoCo cannot be imported with {VARIABLE}={chosen()!r} ({error})', remedy=REMEDY
+            ) from error
         except ImportError as error:
             raise SimulationError(
                 f'{name} cannot be imported ({error})', expected='it installed', remedy=command

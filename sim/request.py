@@ -326,7 +326,7 @@ class _Reader:
             self.problems.append(f'{PRIVILEGED_KEYS} is {keys!r}, expected a list of keys')
             return ()
         for key in keys:
-            if key not in POSES:
+            if not isinstance(key, str) or key not in POSES:
                 self.problems.append(
                     f'{PRIVILEGED_KEYS} has {key!r}; the simulator tells {", ".join(POSES)}'
                 )

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros_sim.errors import SimulationError
 from openpi_policy_ros_sim.tasks import TASKS
 
 FORMAT: Final = 'openpi_policy_ros_sim.results'
@@ -144,6 +145,19 @@ class Results:
         partial = path.with_name(f'{path.name}.partial')
         partial.write_text(f'{json.dumps(self.content(), indent=1)}\n', encoding='utf-8')
         partial.replace(path)
+
+    def keep(self, path: Path | None) -> SimulationError | None:
+        """Write the file, if there is to be one; return why that cannot be done."""
+        if path is None:
+            return None
+        try:
+            self.write(path)
+        except OSError as error:
+            return SimulationError(
+                f'{path}: cannot be written: {error.strerror}',
+                remedy='the table has what was done up to now',
+            )
+        return None
 
     def table(self) -> str:
         """Return the table."""

@@ -24,6 +24,8 @@ FOOTPRINT: Final = {'cube': 0.0312, 'bowl': 0.088, 'can': 0.028, 'box': 0.047}
 """Radius around the middle of each object that it fills, in m."""
 REST_HEIGHT: Final = {'cube': c.CUBE_HALF, 'bowl': 0.0, 'can': 0.04, 'box': 0.03}
 """Height of each object's frame above the table when it stands there, in m."""
+WRIST_CAMERA: Final = ('wrist_bracket', 'wrist_housing')
+"""Geoms of the gripper that are not the gripper's."""
 
 
 class _Link(NamedTuple):
@@ -170,8 +172,10 @@ _GRIPPER: Final = f"""
   <geom type="cylinder" material="metal" fromto="0 0 0 0 0 0.014" size="0.037"/>
   <geom type="cylinder" material="dark" fromto="0 0 0.014 0 0 0.045" size="0.037"/>
   <geom type="box" material="dark" pos="0 0 0.067" size="0.021 0.055 0.024"/>
-  <geom type="box" material="dark" pos="0.052 0 -0.004" size="0.018 0.02 0.005"/>
-  <geom type="box" material="metal" pos="0.075 0 -0.010" size="0.012 0.062 0.013"/>
+  <geom name="{WRIST_CAMERA[0]}" type="box" material="dark" pos="0.052 0 -0.004"
+    size="0.018 0.02 0.005"/>
+  <geom name="{WRIST_CAMERA[1]}" type="box" material="metal" pos="0.075 0 -0.010"
+    size="0.012 0.062 0.013"/>
   <camera name="wrist" pos="0.074 -0.031 0.011" fovy="{c.WRIST_FOVY}"
     xyaxes="-0.0176 0.9998 0.0022 0.9496 0.0160 0.3130"/>
   <site name="tool" pos="0 0 {c.TOOL}" size="0.004" group="4"/>

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,13 @@ import numpy as np
 from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.policies.base import ACTIONS, ActionChunk, InferenceRequest, SessionKey
 from openpi_policy_ros.policies.loading import load_policy
+from openpi_policy_ros_sim.closing import Closing
 from openpi_policy_ros_sim.episodes import Act, Observation
 
 ROBOT = 'droid_jointpos'
 
 
-class ServedPolicy:
+class ServedPolicy(Closing):
     """A checkpoint that answers observations of the simulated DROID setup; close it.
 
     Args:
@@ -30,6 +30,11 @@ class ServedPolicy:
     def __init__(self, checkpoint: Path, robot: str = ROBOT) -> None:
         self._policy = load_policy(str(checkpoint), profile=load_robot(robot).profile)
         self._policy.warm_up()
+
+    @property
+    def horizon(self) -> int:
+        """Return how many rows a chunk has."""
+        return self._policy.spec.horizon
 
     def begin(self, seed: int) -> Act:
         """Return what answers the observations of one episode; equal seeds, equal answers."""
@@ -61,16 +66,3 @@ class ServedPolicy:
     def close(self) -> None:
         """Free the weights."""
         self._policy.close()
-
-    def __enter__(self) -> ServedPolicy:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()

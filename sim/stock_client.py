@@ -8,6 +8,10 @@ It has no way to end an episode but a new connection or a new ``session_id``; bo
 from __future__ import annotations
 
 import contextlib
+import math
+import queue
+import socket
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +29,9 @@ from openpi_policy_ros.policies.base import ACTIONS
 from openpi_policy_ros.wire.peer import knows_commands, plain_line
 from openpi_policy_ros_sim.errors import SimulationError
 
+OPENING_S: Final = 10.0
+GREETING_S: Final = 60.0
+"""As long as a server that hangs is waited for later."""
 _EXPECTED: Final = 'an OpenPI server'
 _LOG: Final = "look into the server's log"
 
@@ -132,15 +139,45 @@ class Server:
 
     def close(self) -> None:
         """Close the connection; harmless when repeated."""
-        socket = getattr(self._client, '_ws', None)
+        connection = getattr(self._client, '_ws', None)
         self._client, self._fresh = None, False
-        if socket is not None:
+        if connection is not None:
             with contextlib.suppress(OSError, ConnectionClosed):
-                socket.close()
+                connection.close()
+
+    def _greeted(self) -> Any:
+        """Return openpi's client, once the server has greeted it.
+
+        Some versions of it wait for ever for a server that is not there, and all of them for the
+        greeting.
+        """
+        outcome: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def connect() -> None:
+            try:
+                outcome.put(WebsocketClientPolicy(self.url, None, self._key or None))
+            except BaseException as error:  # handed on
+                outcome.put(error)
+
+        # Left to itself where it hangs; it ends with the process.
+        threading.Thread(target=connect, daemon=True).start()
+        try:
+            found = outcome.get(timeout=GREETING_S)
+        except queue.Empty:
+            # Not before: a connection without a word stands in the log of every server.
+            place = self._address.host, self._address.port
+            socket.create_connection(place, OPENING_S).close()
+            raise ServerError(
+                f'{self.url} said nothing within {GREETING_S:g} s of the connection',
+                expected='an OpenPI server, which greets first',
+            ) from None
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def _connect(self) -> None:
         try:
-            self._client = WebsocketClientPolicy(self.url, None, self._key or None)
+            self._client = self._greeted()
         except InvalidStatus as error:
             status = error.response.status_code
             body = (error.response.body or b'').decode('utf-8', 'replace')
@@ -149,8 +186,11 @@ class Server:
                 404: f'its paths are / and {OPENPI_PATH}',
                 503: 'it has no place for another client; try again later',
             }.get(status, '')
+            # The rest of the page tells at length what the remedy tells.
+            said = plain_line(body).partition('. ')[0].removesuffix('.')
             raise ServerError(
-                f'{self.url} refused with HTTP status {status} ({plain_line(body)})', remedy=remedy
+                f'{self.url} refused with HTTP status {status}' + (f' ({said})' if said else ''),
+                remedy=remedy,
             ) from error
         except (InvalidHandshake, ConnectionClosed, OSError, EOFError) as error:
             raise ServerError(
@@ -197,7 +237,8 @@ def _actions(answer: Any) -> npt.NDArray[np.float64]:
             )
         content = texts[ACTIONS]
     try:
-        chunk = np.array(content, dtype=np.float64)
+        # Text would pass for the numbers it spells.
+        chunk = np.array(content).astype(np.float64, casting='same_kind')
     except (TypeError, ValueError) as error:
         raise ServerError(
             f'the server answered with what are no actions ({error})',
@@ -218,9 +259,14 @@ def _text(key: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
+        return _plain(value.tolist())
     if isinstance(value, dict):
         return {_text(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return value.decode('utf-8', 'replace') if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return value.decode('utf-8', 'replace')
+    # What JSON has no word for, and what is not even equal to itself.
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return value if isinstance(value, float) and math.isfinite(value) else str(value)

@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from openpi_policy_ros_sim import constants as c
+from openpi_policy_ros_sim.closing import Closing
 from openpi_policy_ros_sim.environment import Environment
 from openpi_policy_ros_sim.errors import SimulationError
 
@@ -31,7 +31,7 @@ class Closed(SimulationError):
     """Somebody closed the window."""
 
 
-class Window:
+class Window(Closing):
     """A live view of an environment, which slows it down to real time; use ``with``.
 
     Args:
@@ -51,6 +51,7 @@ class Window:
                 remedy=_REMEDY,
             )
         _try(variables)
+        self._environment = environment
         try:
             from mujoco import viewer
 
@@ -65,16 +66,7 @@ class Window:
         self._drawers = set(threading.enumerate()) - before
         self._due = time.monotonic()
 
-    def __enter__(self) -> Window:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Close the window."""
         self._viewer.close()
         # It only asks for it: whoever goes on takes the graphics away under those that still draw.
@@ -90,6 +82,7 @@ class Window:
         """
         if not self._viewer.is_running():
             raise Closed('the window was closed', remedy='start again to run the rest')
+        self._environment.prepare_drawing()
         self._viewer.sync()
         now = time.monotonic()
         # What an inference took is not caught up with.

@@ -35,6 +35,11 @@ _OURS = (
     ),
     LaunchArgument('json', 'text', 'File for the results of episodes. Default: none.'),
     LaunchArgument('video', 'text', 'Folder for one MP4 file per episode. Default: none.'),
+    LaunchArgument(
+        'meshes',
+        'text',
+        "Folder with mujoco_menagerie's franka_emika_panda to draw the robot with. Default: none.",
+    ),
     LaunchArgument('view', 'boolean', 'true = show a window. Default: false.'),
     LaunchArgument(
         'wall_clock',
@@ -93,7 +98,7 @@ def simulation(values: Mapping[str, str]) -> Simulation:
                 SOURCE, [f'{", ".join(idle)}: no effect without episodes; say episodes:=3']
             )
     arguments = ['--robot', robot]
-    for name in ('episodes', 'seed', 'rate', 'json', 'video', 'prompt'):
+    for name in ('episodes', 'seed', 'rate', 'json', 'video', 'meshes', 'prompt'):
         if values.get(name):
             arguments += [f'--{name}', values[name]]
     if values.get('task'):

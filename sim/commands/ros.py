@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import math
 from typing import Any
 
 from openpi_policy_ros.cli.common import add_command, add_log_level, log_to_stderr
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros_sim.commands.looks import add_meshes
 from openpi_policy_ros_sim.tasks import PROMPTED
 
 DESCRIPTION = """\
@@ -121,6 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, episodes: int) -> None:
         metavar='SECONDS',
         help='wait so long for the node to load its model (default: 300)',
     )
+    add_meshes(how)
     result = parser.add_argument_group('results')
     result.add_argument('--json', metavar='FILE', help='file for every episode and the summary')
     result.add_argument('--video', metavar='DIR', help='folder for one MP4 file per episode')
@@ -139,7 +141,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, episodes: int) -> None:
 
 def _size(text: str) -> tuple[int, int]:
     width, _, height = text.partition('x')
-    size = int(width), int(height)
+    size = (int(width), int(height)) if width.isdecimal() and height.isdecimal() else (0, 0)
     if min(size) < 16 or size[0] > 1920 or size[1] > 1080:
         raise argparse.ArgumentTypeError(f'expected 16x16 to 1920x1080, found {text!r}')
     return size
@@ -159,8 +161,12 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError('arguments', ['--gif: needs --video DIR, where it is written'])
     if options.gif:
         require('PIL')
+    if not 0.0 <= options.patience < math.inf:
+        raise ConfigurationError(
+            'arguments', [f'--patience: {options.patience:g}, expected 0 s or more']
+        )
     log_to_stderr(options.log_level)
 
     from openpi_policy_ros_sim.ros import main
 
-    return main.run(options, Path(options.json) if options.json else None)
+    return main.run(options)

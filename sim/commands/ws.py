@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import argparse
-import errno
+import contextlib
 import os
+import signal
 import sys
-import tempfile
-from pathlib import Path
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from openpi_policy_ros.cli.common import add_command, add_log_level, log_to_stderr
 from openpi_policy_ros.errors import ConfigurationError
+from openpi_policy_ros_sim.commands.looks import add_meshes, chosen_meshes
+from openpi_policy_ros_sim.outlets import writable
 from openpi_policy_ros_sim.tasks import PROMPTED
 
 if TYPE_CHECKING:
@@ -30,8 +33,9 @@ what the simulator cannot give is refused before anything moves.
 The client is openpi's own (openpi-client). Both paths are spoken:
   ws://HOST:PORT/                           openpi, RoboArena, this package
   ws://HOST:PORT/v1/realtime/robot/openpi   this package, vLLM-Omni
-Exit status 0: every episode ran, whether it succeeded or not; 1: the server failed or went away,
-what was done up to then is written; 2: refused before the first episode.
+Exit status 0: every episode ran, whether it succeeded or not; 1: the server failed or went away, or
+a signal came, what was done up to then is written; 2: refused before the first episode; 130: a
+signal came before it.
 """
 EXAMPLES = """\
 examples:
@@ -120,6 +124,7 @@ def add(commands: Any) -> None:
         help='send where things are (sim/…) though the handshake does not ask for it; on / it '
         'cannot',
     )
+    add_meshes(how)
     result = parser.add_argument_group('results')
     result.add_argument('--json', metavar='FILE', help='file for every episode and the summary')
     result.add_argument('--video', metavar='DIR', help='folder for one MP4 file per episode')
@@ -157,59 +162,56 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigurationError('arguments', ['--gif: needs --video DIR, where it is written'])
     if options.gif:
         require('PIL')
-    file = _writable('--json', options.json, folder=False)
-    video = _writable('--video', options.video, folder=True)
+    file = writable('--json', options.json, folder=False)
+    video = writable('--video', options.video, folder=True)
     key = read_api_key(options.api_key_file, KEY_VARIABLE, os.environ)
-    server = Server(options.url, key)
-    plan = make_plan(
-        server.handshake(),
-        options.robot,
-        horizon=options.horizon,
-        frames=frames,
-        crop=options.crop_columns,
-        privileged=options.privileged,
-        commands=server.knows_commands,
-    )
-    print(_announcement(server, plan), flush=True)
-    results = Results(settings, plan.described(), server.url)
-    failure = evaluate(
-        server,
-        plan,
-        results,
-        video=video,
-        gif=options.gif,
-        view=options.view,
-        json=file,
-    )
-    print(results.table())
+    meshes = chosen_meshes(options)
+    try:
+        with _interruptible():
+            server = Server(options.url, key)
+            plan = make_plan(
+                server.handshake(),
+                options.robot,
+                horizon=options.horizon,
+                frames=frames,
+                crop=options.crop_columns,
+                privileged=options.privileged,
+                commands=server.knows_commands,
+            )
+            print(_announcement(server, plan), flush=True)
+            looks = {'meshes': options.meshes}
+            results = Results(settings, {**plan.described(), **looks}, server.url)
+            failure = evaluate(
+                server,
+                plan,
+                results,
+                video=video,
+                gif=options.gif,
+                view=options.view,
+                json=file,
+                meshes=meshes,
+            )
+            print(results.table())
+    except KeyboardInterrupt:
+        print('openpi-policy-sim ws: stopped before the first episode', file=sys.stderr)
+        return 128 + signal.SIGINT
     if failure is not None:
         print(f'openpi-policy-sim ws: {failure}', file=sys.stderr)
         return 1
     return 0
 
 
-def _writable(option: str, name: str | None, *, folder: bool) -> Path | None:
-    """Return the path, whose folder can be written to; None where no name is given.
-
-    Raises:
-        ConfigurationError: it cannot.
-
-    """
-    if not name:
-        return None
-    path = Path(name).expanduser()
-    place = path if folder else path.parent
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C, which a shell keeps from what it starts in the background."""
+    main = threading.current_thread() is threading.main_thread()
+    kinds = (signal.SIGINT, signal.SIGTERM) if main else ()
+    before = {kind: signal.signal(kind, signal.default_int_handler) for kind in kinds}
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
-            pass
-        if not folder and path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, 'is a folder', name)
-    except OSError as error:
-        raise ConfigurationError(
-            'arguments', [f'{option}: {place} cannot be written to: {error.strerror}']
-        ) from error
-    return path
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 def _offsets(text: str) -> tuple[int, ...]:

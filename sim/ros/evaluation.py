@@ -75,10 +75,11 @@ def evaluate(
         window = stack.enter_context(Window(environment)) if outlets.view else None
         outer = stack.enter_context(tqdm(episodes, unit='episode'))
         for task, seed in outer:
-            outer.set_description(f'{task} {sum(one.success for one in results.records)} done')
+            done = sum(record.success for record in results.records if record.task == task)
+            outer.set_description(f'{task}: {done} done')
             failure = _one(robot, link, results, task, seed, outlets, window)
-            if outlets.json is not None:
-                results.write(outlets.json)
+            unwritten = results.keep(outlets.json)
+            failure = failure or unwritten
             if failure is not None:
                 break
         else:
@@ -93,16 +94,17 @@ def evaluate(
 class _Watch:
     """What has to be known of an episode even if it breaks off."""
 
-    def __init__(self, task: str, recorder: Recorder | None, window: Window | None) -> None:
+    def __init__(self, task: str, window: Window | None) -> None:
         self.steps = -1
+        self.recorder: Recorder | None = None
         self._judge = Judge(TASKS[task])
-        self._recorder, self._window = recorder, window
+        self._window = window
 
     def see(self, environment: Environment, state: State) -> None:
         self.steps += 1
         self._judge.see(state)
-        if self._recorder is not None:
-            self._recorder.add(environment, state.time, self._judge.success)
+        if self.recorder is not None:
+            self.recorder.add(environment, state.time, self._judge.success)
         if self._window is not None:
             self._window.show()
 
@@ -120,11 +122,13 @@ def _one(
     settings = results.settings
     prompt = settings.prompt or TASKS[task].prompt
     path = None if outlets.video is None else outlets.video / f'{task}_seed{seed:04d}.mp4'
-    recorder = None if path is None else Recorder(path, prompt, gif=outlets.gif)
-    watch = _Watch(task, recorder, window)
+    recorder: Recorder | None = None
+    watch = _Watch(task, window)
     failure: PolicyRosError | None = None
     episode = RosEpisode(seed, task, success=dict.fromkeys(TASKS))
     try:
+        if path is not None:
+            recorder = watch.recorder = Recorder(path, prompt, gif=outlets.gif)
         episode = run_ros_episode(
             robot,
             link,
@@ -136,6 +140,8 @@ def _one(
         )
     except PolicyRosError as error:
         failure = error
+    except OSError as error:
+        failure = SimulationError(str(error))
     except Interrupted:
         failure = SimulationError('stopped by a signal')
     if recorder is not None:
@@ -154,7 +160,7 @@ def _one(
             inferences=len(episode.latencies),
             latency_ms=[round(1e3 * one, 1) for one in episode.latencies],
             clamped=episode.clamped,
-            video=None if path is None else str(path),
+            video=str(path) if path is not None and path.exists() else None,
             error=None if failure is None else str(failure),
             ended=episode.ended or None,
             gates=episode.counters,

@@ -185,11 +185,16 @@ class PolicyLink:
         return time.monotonic() - self._heard > SILENCE
 
     def stopped(self) -> str:
-        """Return why the node, once enabled, does not drive the robot any more; '' = it does."""
+        """Return why the node, once enabled, does not drive the robot any more; '' = it does.
+
+        Raises:
+            NodeLost: it is gone.
+
+        """
         if self.state not in _DRIVING:
             return f'{self.state}: {self.reason}' if self.reason else self.state
         if self.gone:
-            return f'{self._full_name()} is gone: no command and no word for {SILENCE:g} s'
+            raise NodeLost(f'{self._full_name()} is gone: no command and no word for {SILENCE:g} s')
         return ''
 
     def _call(self, client: Client, request: Any, name: str) -> Any:

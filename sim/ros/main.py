@@ -17,7 +17,9 @@ from openpi_policy_ros.cli.common import REFUSED
 from openpi_policy_ros.configuration.robot import RobotConfig, load_robot
 from openpi_policy_ros.errors import ConfigurationError, PolicyRosError
 from openpi_policy_ros_sim.commands import ros as command
+from openpi_policy_ros_sim.commands.looks import chosen_meshes
 from openpi_policy_ros_sim.errors import SimulationError
+from openpi_policy_ros_sim.outlets import writable
 
 if TYPE_CHECKING:
     from openpi_policy_ros_sim.results import Settings
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
-def run(options: argparse.Namespace, json: Path | None) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run the robot, and episodes where some are wanted; return the exit status.
 
     Raises:
@@ -54,6 +56,10 @@ def run(options: argparse.Namespace, json: Path | None) -> int:
         signal.signal(number, lambda *_: stop.set())
     robot = load_robot(options.robot)
     settings = _settings(options)
+    outlets = {
+        name: writable(f'--{name}', getattr(options, name), folder=name == 'video')
+        for name in ('json', 'video')
+    }
     try:
         import rclpy
         from rclpy.exceptions import NameValidationException
@@ -67,9 +73,11 @@ def run(options: argparse.Namespace, json: Path | None) -> int:
 
     from openpi_policy_ros_sim.environment import Environment
     from openpi_policy_ros_sim.ros.arm import check_robot
+    from openpi_policy_ros_sim.ros.company import refuse_company
     from openpi_policy_ros_sim.ros.node import Interrupted, Options, SimulatedRobotNode
 
     check_robot(robot, options.robot)
+    meshes = chosen_meshes(options)
     wanted = Options(options.size, options.camera_rate, options.rate, options.wall_clock)
     ros = ['--ros-args', *options.ros_args] if options.ros_args else []
     try:
@@ -78,15 +86,16 @@ def run(options: argparse.Namespace, json: Path | None) -> int:
         rclpy.try_shutdown()
         raise SimulationError(f'ROS refuses {" ".join(ros)!r}: {error}') from error
     try:
-        with Environment() as environment:
+        with Environment(meshes=meshes) as environment:
             # Refuses here, before anybody waits, where nothing can be drawn.
             environment.render(robot.camera_names[0], 16, 16)
+            refuse_company(robot, clock=not options.wall_clock)
             node = SimulatedRobotNode(robot, environment, wanted, stop.is_set)
             try:
                 print(_introduction(node, robot, options), flush=True)
                 if settings is None:
                     return _live(node, options)
-                return _episodes(node, options, settings, stop, json)
+                return _episodes(node, options, settings, stop, **outlets)
             except Interrupted:
                 return 0 if settings is None else 1
             finally:
@@ -134,7 +143,9 @@ def _episodes(
     options: argparse.Namespace,
     settings: Settings,
     stop: threading.Event,
+    *,
     json: Path | None,
+    video: Path | None,
 ) -> int:
     from openpi_policy_ros_sim.ros.evaluation import Outlets, evaluate
     from openpi_policy_ros_sim.ros.link import PolicyLink
@@ -150,13 +161,12 @@ def _episodes(
         'camera_rate': options.camera_rate,
         'size': list(options.size),
         'wall_clock': options.wall_clock,
+        'meshes': options.meshes,
         'cores': os.cpu_count(),
     }
     address = f'ros:{node.resolve_topic_name(options.node)}'
     results = RosResults(settings, plan, address, link.facts)
-    outlets = Outlets(
-        json, Path(options.video) if options.video else None, options.gif, options.view
-    )
+    outlets = Outlets(json, video, options.gif, options.view)
     failure = evaluate(node, link, results, stop, outlets)
     print(results.table(), flush=True)
     if failure is not None:

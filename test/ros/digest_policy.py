@@ -10,46 +10,36 @@ a model called history looks back 8 action steps, and its means go over both fra
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
+from droid_policy import IMAGES, STATE, WIDTH, DroidPolicy
 
 from openpi_policy_ros.errors import CheckpointError, InvalidObservation
 from openpi_policy_ros.policies.base import (
     ACTIONS,
     ActionChunk,
-    CameraSpec,
     InferenceRequest,
     InferenceResult,
     Policy,
-    PolicySpec,
-    StateSpec,
 )
 from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
 
-HORIZON, WIDTH = 4, 8
-IMAGES = ('observation/exterior_image_1_left', 'observation/wrist_image_left')
-STATE = ('observation/joint_position', 'observation/gripper_position')
+HORIZON = 4
 RAISES, NOT_FINITE, REFUSED = 'raise', 'nan', 'refuse'
 """Prompts that make the policy raise, return NaN, and refuse the observation."""
 
 
-class DigestPolicy(Policy):
+class DigestPolicy(DroidPolicy):
     """Answers with a digest of the observation."""
 
     def __init__(self, wanted: LoadRequest) -> None:
         profile = wanted.profile
         self._warm_up = 30.0 if 'slow' in wanted.model else 0.0
-        self._spec = PolicySpec(
-            name='digest',
-            model=wanted.model,
-            cameras=tuple(CameraSpec(key, (key,), required=True) for key in IMAGES),
-            state=StateSpec(STATE, max_dim=WIDTH),
-            horizon=HORIZON,
-            action_dim=WIDTH,
+        super().__init__(
+            wanted,
+            'digest',
+            HORIZON,
             action_space='joint_velocity' if profile is None else profile.action_space,
-            action_names=tuple(f'column_{i}' for i in range(WIDTH)),
-            output_shapes={ACTIONS: (HORIZON, WIDTH)},
             handshake={'action_horizon': HORIZON, 'action_dim': WIDTH},
             revision='r1',
             weights_hash='c0ffee',
@@ -57,20 +47,12 @@ class DigestPolicy(Policy):
             history_offsets=(-8, 0) if 'history' in wanted.model else (),
         )
 
-    @property
-    def spec(self) -> PolicySpec:
-        """Return the fixed spec."""
-        return self._spec
-
     def warm_up(self) -> None:
         """Take long if the model's name says so."""
         time.sleep(self._warm_up)
 
-    def infer(self, requests: Sequence[InferenceRequest]) -> list[InferenceResult]:
-        """Digest each request."""
-        return [self._digest(one) for one in requests]
-
-    def _digest(self, one: InferenceRequest) -> InferenceResult:
+    def answer(self, one: InferenceRequest) -> InferenceResult:
+        """Digest the request."""
         seen = one.observation
         if seen['prompt'] == RAISES:
             raise RuntimeError('the device fell off the bus')

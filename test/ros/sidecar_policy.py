@@ -10,20 +10,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from droid_policy import STATE, DroidPolicy
 
 from openpi_policy_ros.policies.base import (
     ACTIONS,
     ActionChunk,
-    CameraSpec,
     InferenceRequest,
     InferenceResult,
-    Policy,
-    PolicySpec,
-    StateSpec,
 )
 from openpi_policy_ros.policies.registry import LoadRequest, PolicyPlugin
 from openpi_policy_ros_sim.environment import Environment
@@ -31,9 +27,7 @@ from openpi_policy_ros_sim.expert import Expert
 from openpi_policy_ros_sim.state import State
 from openpi_policy_ros_sim.tasks import TASKS
 
-ROWS, COLUMNS = 10, 8
-IMAGES = ('observation/exterior_image_1_left', 'observation/wrist_image_left')
-STATE = ('observation/joint_position', 'observation/gripper_position')
+ROWS = 10
 FREEZE = 'freeze'
 
 
@@ -57,40 +51,18 @@ def read_state(path: Path) -> State:
     )
 
 
-class SidecarPolicy(Policy):
+class SidecarPolicy(DroidPolicy):
     """Answers with the expert's next actions, run ahead in a scene of its own."""
 
     def __init__(self, wanted: LoadRequest) -> None:
+        super().__init__(wanted, 'sidecar', ROWS, action_space='joint_position', handshake={})
         self._file = Path(wanted.model)
         self._environment = Environment()
         self._expert: Expert | None = None
         self._session = ''
-        self._spec = PolicySpec(
-            name='sidecar',
-            model=wanted.model,
-            cameras=tuple(CameraSpec(key, (key,), required=True) for key in IMAGES),
-            state=StateSpec(STATE, max_dim=COLUMNS),
-            horizon=ROWS,
-            action_dim=COLUMNS,
-            action_space='joint_position',
-            action_names=tuple(f'column_{index}' for index in range(COLUMNS)),
-            output_shapes={ACTIONS: (ROWS, COLUMNS)},
-            handshake={},
-        )
 
-    @property
-    def spec(self) -> PolicySpec:
-        """Return the fixed spec."""
-        return self._spec
-
-    def warm_up(self) -> None:
-        """Have nothing to prepare."""
-
-    def infer(self, requests: Sequence[InferenceRequest]) -> list[InferenceResult]:
-        """Answer each request."""
-        return [self._answer(one) for one in requests]
-
-    def _answer(self, one: InferenceRequest) -> InferenceResult:
+    def answer(self, one: InferenceRequest) -> InferenceResult:
+        """Return the expert's chunk."""
         seen = one.observation
         if seen['prompt'] == FREEZE:
             raise RuntimeError('frozen')

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import rclpy
 from node_process import (
     HERE,
@@ -24,12 +25,22 @@ from sidecar_policy import write_state
 
 from openpi_policy_ros.configuration.robot import RobotConfig, load_robot
 from openpi_policy_ros_sim.environment import Environment
+from openpi_policy_ros_sim.errors import RenderingUnavailable
 from openpi_policy_ros_sim.ros.episodes import RosEpisode, run_ros_episode
 from openpi_policy_ros_sim.ros.link import PolicyLink
 from openpi_policy_ros_sim.ros.node import Options, SimulatedRobotNode
 from openpi_policy_ros_sim.state import State
 
 PATIENCE = 60.0
+
+
+def skip_where_nothing_can_be_drawn() -> None:
+    """Skip the test, or the file of whoever's fixture asks."""
+    with Environment() as environment:
+        try:
+            environment.render('wrist', 8, 8)
+        except RenderingUnavailable as error:
+            pytest.skip(str(error))
 
 
 @contextlib.contextmanager

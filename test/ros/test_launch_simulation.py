@@ -41,6 +41,7 @@ def test_what_concerns_the_simulator_goes_there_alone() -> None:
             'rate': '0.5',
             'json': 'r.json',
             'video': 'v',
+            'meshes': '/opt/menagerie',
             'view': 'true',
             'wall_clock': 'true',
             'prompt': 'lift it',
@@ -49,7 +50,7 @@ def test_what_concerns_the_simulator_goes_there_alone() -> None:
     text = ' '.join(pair.arguments)
     assert text == (
         '--robot mine.yaml --episodes 3 --seed 7 --rate 0.5 --json r.json --video v '
-        '--prompt lift it --task lift bowl --view --wall-clock'
+        '--meshes /opt/menagerie --prompt lift it --task lift bowl --view --wall-clock'
     )
     assert node_parameters(pair.values) == {
         'model': 'm',

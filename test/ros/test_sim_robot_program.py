@@ -19,11 +19,10 @@ pytest.importorskip('mujoco')
 
 from node_process import WAIT, NodeProcess, Peer, environment, new_domain, peer_of
 from sidecar_policy import write_state
-from sim_robot_rig import expert_node
+from sim_robot_rig import expert_node, skip_where_nothing_can_be_drawn
 from std_srvs.srv import Trigger
 
 from openpi_policy_ros_sim.environment import Environment
-from openpi_policy_ros_sim.errors import RenderingUnavailable
 
 pytestmark = pytest.mark.ros
 
@@ -92,11 +91,8 @@ class Bench:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     scratch = tmp_path_factory.mktemp('sim_robot_program')
     state_file = scratch / 'state.json'
+    skip_where_nothing_can_be_drawn()
     with Environment() as world:
-        try:
-            world.render('wrist', 8, 8)
-        except RenderingUnavailable as error:
-            pytest.skip(str(error))
         # The program tells nobody where things are: the arm goes for where they were with seed 0.
         write_state(state_file, world.reset(0))
     domain = new_domain()
@@ -173,6 +169,10 @@ def test_the_next_run_enables_a_node_that_holds(bench: Bench) -> None:
 def test_without_episodes_it_lives_and_is_reset_by_a_service(bench: Bench) -> None:
     program = bench.program('--episodes', '0', '--seed', '7')
     program.wait_for('seed 7; the next: ros2 service call /sim_robot/reset')
+    # A second one would make two clocks of one.
+    second = bench.program('--episodes', '0')
+    assert second.join() == 2, second.text()
+    assert 'already: another simulator, or a robot' in second.text()
     client = bench.peer.node.create_client(Trigger, 'sim_robot/reset')
     assert client.wait_for_service(WAIT)
     future = client.call_async(Trigger.Request())
@@ -180,6 +180,14 @@ def test_without_episodes_it_lives_and_is_reset_by_a_service(bench: Bench) -> No
     assert future.result().message == 'seed 8'
     program.process.send_signal(signal.SIGTERM)
     assert program.join() == 0, program.text()
+
+
+def test_a_size_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    from openpi_policy_ros_sim.cli import main
+
+    with pytest.raises(SystemExit):
+        main(['ros', '--size', '224'])
+    assert "expected 16x16 to 1920x1080, found '224'" in capsys.readouterr().err
 
 
 def test_no_node_is_told_with_the_remedy(tmp_path: Path) -> None:
@@ -199,6 +207,9 @@ def test_no_node_is_told_with_the_remedy(tmp_path: Path) -> None:
         (['--episodes', '-1'], '--episodes: -1, expected 1 or more'),
         (['--episodes', '0', '--json', 'r.json'], '--json: no effect without episodes'),
         (['--gif'], '--gif: needs --video'),
+        (['--json', '/dev/null/r.json'], '--json: /dev/null cannot be written to'),
+        (['--video', '/dev/null/videos'], '--video: /dev/null/videos cannot be written to'),
+        (['--patience', 'nan'], '--patience: nan, expected 0 s or more'),
         (['--rate', '0.5', '--wall-clock'], '--rate 0.5 with --wall-clock'),
         (['--ros-args', '-r', 'nonsense'], 'ROS refuses'),
     ],

@@ -14,11 +14,9 @@ pytest.importorskip('rclpy')
 pytest.importorskip('mujoco')
 
 from node_process import new_domain, start_node
-from sim_robot_rig import PATIENCE, simulated_robot
+from sim_robot_rig import PATIENCE, simulated_robot, skip_where_nothing_can_be_drawn
 
 from openpi_policy_ros_sim.demo import FOLDER
-from openpi_policy_ros_sim.environment import Environment
-from openpi_policy_ros_sim.errors import RenderingUnavailable
 from openpi_policy_ros_sim.ros.episodes import RosEpisode, run_ros_episode
 from openpi_policy_ros_sim.ros.link import PolicyLink
 from openpi_policy_ros_sim.ros.node import Options, SimulatedRobotNode
@@ -37,11 +35,7 @@ Rig = tuple[SimulatedRobotNode, PolicyLink]
 
 @pytest.fixture(scope='module', autouse=True)
 def _can_draw() -> None:
-    with Environment() as environment:
-        try:
-            environment.render('wrist', 8, 8)
-        except RenderingUnavailable as error:
-            pytest.skip(str(error))
+    skip_where_nothing_can_be_drawn()
 
 
 @pytest.fixture(scope='module')

@@ -12,11 +12,16 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip('mujoco')
 
+import mujoco
+
+from openpi_policy_ros.policies.pi0.preprocess import preprocess_image
 from openpi_policy_ros_sim.environment import letterbox
 from openpi_policy_ros_sim.errors import SimulationError
+from openpi_policy_ros_sim.request import view_of
 
 HEIGHT, WIDTH = 180, 320
 FOVY = {'exterior_1': 71.5, 'exterior_2': 71.5, 'wrist': 56.7}
@@ -79,6 +84,19 @@ def test_the_second_exterior_camera_is_the_mirror_of_the_first(drawing):
     np.testing.assert_allclose(second, (width - 1 - first[0], first[1]), atol=0.75)
 
 
+def test_the_wrist_camera_sits_and_looks_where_sim_evals_does(environment):
+    view = environment.model.camera('wrist')
+    assert view.bodyid == environment.model.body('gripper').id
+    # Theirs: position, and w, x, y, z; their gripper frame has x, y, -z for our z, y, x.
+    there, quaternion = np.array([0.011, -0.031, -0.074]), np.array([-0.420, 0.570, 0.576, -0.409])
+    ours = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    np.testing.assert_allclose(view.pos, ours @ there, atol=1e-9)
+    expected, found = (np.zeros(9) for _ in range(2))
+    mujoco.mju_quat2Mat(expected, quaternion / np.linalg.norm(quaternion))
+    mujoco.mju_quat2Mat(found, view.quat)
+    np.testing.assert_allclose(found.reshape(3, 3), ours @ expected.reshape(3, 3), atol=2e-3)
+
+
 def test_the_wrist_camera_moves_with_the_hand_at_once(drawing):
     drawing.reset(2)
     for _ in range(5):
@@ -98,6 +116,22 @@ def test_images_are_rgb_in_rows_and_columns_of_any_size(drawing):
     again = drawing.render('exterior_1', height, width)
     np.testing.assert_array_equal(image, again)
     assert not np.shares_memory(image, again)
+
+
+def test_the_network_sees_the_same_pixels_whoever_adds_the_bars(drawing):
+    drawing.reset(3)
+    image = drawing.render('exterior_1', 126, 224)
+    sent = view_of('exterior_1', 224, 224).look(drawing)
+    for side in (128, 224):
+        by_the_policy, by_the_loop = (
+            preprocess_image('image', each, (side, side), torch.device('cpu'))
+            for each in (image, letterbox(image, 224, 224))
+        )
+        assert torch.equal(by_the_policy, by_the_loop)
+    np.testing.assert_array_equal(sent, letterbox(image, 224, 224))
+    # A smaller one is not drawn large and scaled, but drawn small.
+    small = view_of('exterior_1', 128, 128)
+    assert (small.height, small.width) == (72, 128)
 
 
 def test_a_letterbox_keeps_the_pixels_and_adds_black():

@@ -22,6 +22,7 @@ from openpi_policy_ros_sim.dataset import (
     write,
 )
 from openpi_policy_ros_sim.errors import SimulationError
+from openpi_policy_ros_sim.examples import read_demonstrations
 from openpi_policy_ros_sim.expert import Expert
 
 SMALL = Settings(tasks=('lift',), episodes=2, noise=0.5, size=32, every=6, shard=1)
@@ -52,6 +53,28 @@ def test_a_dataset_is_written_once_and_goes_on_where_it_stopped(drawing, tmp_pat
             np.testing.assert_array_equal(data[name], values, name)
     with pytest.raises(SimulationError, match=r'other settings \(noise\)'):
         write(tmp_path, dataclasses.replace(SMALL, noise=1.0))
+
+
+def test_only_what_belongs_to_a_dataset_is_read(tmp_path):
+    rows = {
+        'image_exterior_1': np.zeros((2, 4, 4, 3), np.uint8),
+        'image_wrist': np.zeros((2, 4, 4, 3), np.uint8),
+        'state': np.zeros((2, 8), np.float32),
+        'actions': np.zeros((2, 10, 8), np.float32),
+        'cube': np.zeros((2, 3), np.float32),
+        'bowl': np.zeros((2, 3), np.float32),
+    }
+    np.savez(tmp_path / 'lift-1000000.npz', prompt='lift the red cube', **rows)
+    np.savez(tmp_path / 'lift-2.npz', prompt='lift the red cube', **rows)
+    np.savez(tmp_path / 'round-0-lift.npz', images=rows['image_wrist'])
+    found = read_demonstrations(tmp_path, SMALL)
+    assert {prompt: len(each) for prompt, each in found.items()} == {'lift the red cube': 2}
+    both = dataclasses.replace(SMALL, tasks=('lift', 'bowl'))
+    with pytest.raises(SimulationError, match='no demonstration of bowl'):
+        read_demonstrations(tmp_path, both)
+    # Nor is it taken for a dataset that has yet to go on.
+    with pytest.raises(SimulationError, match=r'holds lift-1000000\.npz but no dataset\.json'):
+        write(tmp_path, SMALL)
 
 
 def test_noise_disturbs_what_is_executed_not_what_is_learnt(drawing, kinematics):

@@ -92,6 +92,17 @@ def test_the_gripper_is_0_open_and_1_closed_and_switches_at_a_half(environment):
         assert state.gripper_position == pytest.approx(reading, abs=0.01), command
 
 
+def test_the_drives_are_as_soft_as_droids(environment):
+    for name in c.JOINT_NAMES:
+        drive = environment.model.actuator(name)
+        np.testing.assert_array_equal(drive.gainprm[:3], [400.0, 0.0, 0.0], name)
+        np.testing.assert_array_equal(drive.biasprm[:3], [0.0, -400.0, -80.0], name)
+
+
+def test_the_cube_weighs_50_g(environment):
+    assert environment.model.body('cube').mass == pytest.approx(0.05)
+
+
 def test_a_velocity_is_a_target_two_tenths_of_a_second_ahead(environment):
     velocity = np.array([0.5, -0.2, 0.1, 0.4, 0.0, -0.3, 1.0])
     state = environment.reset(6)

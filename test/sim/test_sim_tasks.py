@@ -63,6 +63,20 @@ def test_bowl_is_the_cube_at_rest_inside_with_the_gripper_open():
     assert BOWL.success([moment(step, cube=INSIDE) for step in range(9)]) is not None
 
 
+def test_bowl_is_half_a_second_without_a_break():
+    def inside(*held: bool) -> list[State]:
+        return [
+            moment(step, cube=INSIDE if one else (0.4, 0.1, 0.3)) for step, one in enumerate(held)
+        ]
+
+    assert BOWL.success(inside(*[True] * 7)) is None
+    assert BOWL.success(inside(*[True] * 9)) == pytest.approx(0.5, abs=1 / 15)
+    assert BOWL.success(inside(*[True] * 6, False, *[True] * 7)) is None
+    assert BOWL.success(inside(*[True] * 6, False, *[True] * 9)) == pytest.approx(
+        7 / 15 + 0.5, abs=1 / 15
+    )
+
+
 @pytest.mark.parametrize('wrong', [
     {'cube': tuple(np.add(BOWL_AT, [0.09, 0, 0.03]))},  # beside it
     {'cube': tuple(np.add(BOWL_AT, [0, 0, 0.08]))},  # above it

@@ -27,6 +27,7 @@ from openpi_policy_ros_sim.privileged import POSES
 pytest.importorskip('mujoco')
 cv2 = pytest.importorskip('cv2')
 
+from openpi_policy_ros_sim import extras  # noqa: E402
 from openpi_policy_ros_sim.dataset import views  # noqa: E402
 from openpi_policy_ros_sim.environment import Environment  # noqa: E402
 from openpi_policy_ros_sim.episodes import Observation, run_episode  # noqa: E402
@@ -324,6 +325,19 @@ def test_without_openpis_client_it_says_how_to_install_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'openpi_client', None)
     assert main(['ws', '--url', 'ws://127.0.0.1:9/']) == 2
     assert 'pip install --no-deps openpi-client' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('error', [RuntimeError('invalid value'), AttributeError('glGetError')])
+def test_a_backend_that_mujoco_cannot_use_is_told(error, monkeypatch, capsys):
+    def refuse(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(extras.importlib, 'import_module', refuse)
+    monkeypatch.setenv('MUJOCO_GL', 'bogus')
+    assert main(['ws', '--url', 'ws://127.0.0.1:9/']) == 2
+    told = capsys.readouterr().err
+    assert "MuJoCo cannot be imported with MUJOCO_GL='bogus'" in told
+    assert 'set MUJOCO_GL to a backend that works here' in told
 
 
 def test_another_prompt_is_sent_and_the_task_still_judged(expert: Served, tmp_path):

@@ -6,12 +6,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
+import threading
+from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from openpi_standin import run, standing_in, turning
+from serving import serving
 
+from openpi_policy_ros.policies.loading import load_policy
 from openpi_policy_ros.wire import Dialect
 from openpi_policy_ros_sim import constants as c
 from openpi_policy_ros_sim.cli import main
@@ -19,6 +25,7 @@ from openpi_policy_ros_sim.cli import main
 pytest.importorskip('mujoco')
 cv2 = pytest.importorskip('cv2')
 
+from openpi_policy_ros_sim import stock_client  # noqa: E402
 from openpi_policy_ros_sim.environment import Environment, letterbox  # noqa: E402
 
 DREAMZERO = {
@@ -29,6 +36,7 @@ DREAMZERO = {
     'needs_session_id': True,
     'action_space': 'joint_position',
 }
+CONFIG = Path(__file__).resolve().parents[2] / 'config'
 IMAGES = {
     'observation/exterior_image_0_left': 'exterior_1',
     'observation/exterior_image_1_left': 'exterior_2',
@@ -62,6 +70,36 @@ def test_an_openpi_server_gets_what_droids_client_sends(tmp_path):
     np.testing.assert_allclose(joints, c.HOME, atol=0.01)
     assert first['observation/gripper_position'].shape == (1,)
     assert second['observation/joint_position'][0] > 0.05
+
+
+def as_the_robot_file_says(tmp_path, layout: str, colour_order: str) -> dict[str, Any]:
+    """Return what is sent to a server whose robot file has its images like this."""
+    text = (CONFIG / 'droid_jointpos.yaml').read_text(encoding='utf-8')
+    for key, usual, other in (('layout', 'HWC', layout), ('colour_order', 'RGB', colour_order)):
+        assert text.count(f'      {key}: {usual}\n') == 1
+        text = text.replace(f'      {key}: {usual}\n', f'      {key}: {other}\n')
+    file = tmp_path / f'{layout}_{colour_order}.yaml'.lower()
+    file.write_text(text, encoding='utf-8')
+    with standing_in({}, lambda _: {'actions': turning(10)}) as server:
+        run(
+            server.url, tmp_path / 'r.json', '--robot', str(file), '--episodes', '1',
+            '--max-steps', '1', '--seed', '4',
+        )  # fmt: skip
+    return server.sent[0]
+
+
+def test_images_are_sent_in_the_order_that_the_robot_file_names(tmp_path):
+    usual = as_the_robot_file_says(tmp_path, 'HWC', 'RGB')
+    blue_first = as_the_robot_file_says(tmp_path, 'HWC', 'BGR')
+    planes = as_the_robot_file_says(tmp_path, 'CHW', 'RGB')
+    both = as_the_robot_file_says(tmp_path, 'CHW', 'BGR')
+    for key in ('observation/exterior_image_1_left', 'observation/wrist_image_left'):
+        image = usual[key]
+        assert image.shape == (224, 224, 3)
+        assert not np.array_equal(image[..., 0], image[..., 2])
+        np.testing.assert_array_equal(blue_first[key], image[..., ::-1])
+        np.testing.assert_array_equal(planes[key], image.transpose(2, 0, 1))
+        np.testing.assert_array_equal(both[key], image[..., ::-1].transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize('path', ['/', Dialect.OPENPI.value])
@@ -120,6 +158,7 @@ WRONG = {
     'columns': ({'action_dim': 7}, 'action_dim is 7, but the robot takes 8'),
     'size': ({'image_resolution': [0, 224]}, 'image_resolution is [0, 224]'),
     'truth': ({'privileged_keys': ['sim/cube_pose', 'sim/mind']}, "'sim/mind'; the simulator"),
+    'truths': ({'privileged_keys': [['sim/cube_pose']]}, "['sim/cube_pose']; the simulator"),
     'need': ({'needs_depth': True}, 'needs_depth is True, which this simulator knows nothing of'),
     'flag': ({'needs_session_id': 'yes'}, "needs_session_id is 'yes', expected true or false"),
 }
@@ -157,6 +196,7 @@ BAD = {
     'rows': ({'actions': turning(5)}, 'chunk of shape (5, 8)'),
     'columns': ({'actions': np.zeros((10, 32), np.float32)}, 'with 32 columns'),
     'nan': ({'actions': np.full((10, 8), np.nan)}, 'that is not finite'),
+    'words': ({'actions': [['1'] * 8] * 10}, 'with what are no actions'),
     'flat': ({'actions': np.zeros(8)}, 'shape [8]'),
     'other': ({'action': turning(10)}, 'a mapping of action'),
 }
@@ -182,11 +222,45 @@ def test_a_server_without_a_policy_is_told(capsys):
     assert 'on this path it has no policy' in capsys.readouterr().err
 
 
+def test_a_greeting_that_json_has_no_words_for_is_kept_as_text(tmp_path):
+    greeting = {'since': msgpack.Timestamp(3), 'loss': float('nan'), 'name': b'x'}
+    with standing_in(greeting, lambda _: {'actions': turning(10)}) as server:
+        found = run(server.url, tmp_path / 'r.json', '--episodes', '2', '--max-steps', '1')
+    kept = found['server']['handshake']
+    assert kept == {'since': 'Timestamp(seconds=3, nanoseconds=0)', 'loss': 'nan', 'name': 'x'}
+
+
+def test_a_path_on_which_there_is_nothing_is_told_in_one_sentence(capsys):
+    with serving(load_policy('', policy='sim_expert')) as served:
+        url = f'ws://127.0.0.1:{served.port}/v1'
+        assert main(['ws', '--url', url]) == 2
+    assert capsys.readouterr().err == (
+        f'openpi-policy-sim ws: {url} refused with HTTP status 404 (Nothing here); '
+        f'its paths are / and {Dialect.OPENPI.value}\n'
+    )
+
+
 def test_nobody_at_the_address_is_told(capsys):
     with standing_in({}, lambda _: None) as server:
         url = server.url
     assert main(['ws', '--url', url]) == 2
     assert 'cannot be reached' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(('listens', 'said'), [(True, 'said nothing'), (False, 'be reached')])
+def test_a_client_that_would_wait_for_ever_does_not(listens, said, monkeypatch, capsys):
+    monkeypatch.setattr(stock_client, 'GREETING_S', 0.1)
+    never = threading.Event()
+    monkeypatch.setattr(stock_client, 'WebsocketClientPolicy', lambda *_: never.wait(60))
+    with socket.socket() as place:
+        place.bind(('127.0.0.1', 0))
+        if listens:
+            place.listen()
+        try:
+            assert main(['ws', '--url', f'ws://127.0.0.1:{place.getsockname()[1]}/']) == 2
+        finally:
+            never.set()
+    assert said in capsys.readouterr().err
 
 
 def test_a_server_that_becomes_another_ends_the_run(tmp_path, capsys):
