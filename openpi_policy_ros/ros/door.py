@@ -30,6 +30,7 @@ from openpi_policy_ros.policies.base import (
 )
 from openpi_policy_ros.ros.actuator import Actuator
 from openpi_policy_ros.ros.door_log import DoorLog, DoorState
+from openpi_policy_ros.ros.retry import Retry
 
 __all__ = ['DoorState', 'DoorStats', 'RobotDoor']
 
@@ -121,6 +122,8 @@ class RobotDoor:
         self._stats = DoorStats(None, 0)
         self._is_short = False
         self._failing = False
+        self._blocked = False
+        self._retry = Retry()
         self._told = DoorLog(_log, clock)
 
     @property
@@ -208,12 +211,12 @@ class RobotDoor:
             self._leave_old_session()
         if self._in_flight is not None:
             if not self._in_flight.future.done():
-                self._tell_overdue()
+                self._tell_running()
                 return IDLE
             finished, self._in_flight = self._in_flight, None
             self._collect(finished)
         if self._triggered is not None:
-            wait = self._triggered + self._period - self._clock()
+            wait = self._triggered + max(self._period, self._retry.pause) - self._clock()
             if wait > 0.0:
                 return min(wait, IDLE)
         if self._actuation is not None and not self._actuation.needs_inference():
@@ -321,6 +324,7 @@ class RobotDoor:
                 _log.debug('dropped a chunk from before a reset, an enabling or another prompt')
                 return
             self._session_known = done.observed.session
+            self._retry.forget()
             if self._actuation is not None:
                 refusal = self._actuation.on_chunk(
                     chunk, done.observed.t_obs_ns, done.observed.epoch
@@ -350,20 +354,25 @@ class RobotDoor:
     def _fail(self, done: _InFlight, reason: Reason, error: BaseException | None = None) -> None:
         """Report a failed inference, and count it unless it answers what counts no more."""
         with self._lock:
+            self._retry.failed()
             if self._actuation is not None and done.observed.epoch == self._assembler.epoch:
                 self._actuation.on_failure(reason.text)
         self._tell(DoorState((reason,)), error)
 
-    def _tell_overdue(self) -> None:
-        """Report that chunks are late: what was reported before the call holds no more."""
+    def _tell_running(self) -> None:
+        """Report that a call runs, late or not: what was reported before it holds no more."""
         # Why the last call failed says more than that this one is late.
         if self._failing:
             return
         health = self._engine.health()
-        if not health.ready:
-            # Not logged here: the server's watch over the engine does that.
-            text = f'no answer from the policy yet: {health.reason}'
-            self._report(DoorState((Reason('inference', (), text, health.reason),)))
+        if health.ready:
+            if self._blocked:
+                self._blocked = False
+                self._report(DoorState())
+            return
+        # Not logged here: the server's watch over the engine does that.
+        text = f'no answer from the policy yet: {health.reason}'
+        self._report(DoorState((Reason('inference', (), text, health.reason),)))
 
     def _leave_old_session(self) -> None:
         """Let go of what belongs to a session that is over; holds the lock."""
@@ -386,6 +395,7 @@ class RobotDoor:
             return
         self._told.tell(state, error)
         self._failing = state.failing
+        self._blocked = bool(state.reasons)
         self._report(state)
 
 

@@ -29,7 +29,9 @@ SETTLE: Final = 5.0
 """Seconds in which the node may still refuse to be enabled: it learns the limits, hears joints."""
 AGAIN: Final = 0.5
 SILENCE: Final = 10.0
-"""Seconds in which an enabled node commands or says something: waiting for long (S15) it holds."""
+"""Least seconds without command and word after which an enabled node is taken for dead."""
+MARGIN: Final = 2.0
+"""Seconds that a node may take beyond its ``safety.max_wait`` to say that it holds (S15)."""
 _FACTS: Final = ('policy', 'model', 'revision', 'weights_hash', 'action_space', 'robot')
 _DRIVING: Final = ('ENABLED', 'WAIT')
 COUNTED: Final = (
@@ -53,11 +55,15 @@ class PolicyLink:
     Args:
         robot: whose ``turn`` makes time go on.
         node: name of the policy's node, relative to the namespace.
+        max_wait: ``safety.max_wait`` of its robot file, s: for so long it may wait in silence.
 
     """
 
-    def __init__(self, robot: SimulatedRobotNode, node: str = 'openpi_policy') -> None:
+    def __init__(
+        self, robot: SimulatedRobotNode, node: str = 'openpi_policy', max_wait: float = 0.0
+    ) -> None:
         self._robot = robot
+        self._max_wait = max_wait
         self._name = node
         latched = qos(1, ReliabilityPolicy.RELIABLE, latched=True)
         reliable = qos(10, ReliabilityPolicy.RELIABLE)
@@ -182,7 +188,11 @@ class PolicyLink:
         taken = sum(self._robot.arm.model.taken.values())
         if taken != self._taken:
             self._taken, self._heard = taken, time.monotonic()
-        return time.monotonic() - self._heard > SILENCE
+        return time.monotonic() - self._heard > self._silence
+
+    @property
+    def _silence(self) -> float:
+        return max(SILENCE, self._max_wait + MARGIN)
 
     def stopped(self) -> str:
         """Return why the node, once enabled, does not drive the robot any more; '' = it does.
@@ -194,7 +204,9 @@ class PolicyLink:
         if self.state not in _DRIVING:
             return f'{self.state}: {self.reason}' if self.reason else self.state
         if self.gone:
-            raise NodeLost(f'{self._full_name()} is gone: no command and no word for {SILENCE:g} s')
+            raise NodeLost(
+                f'{self._full_name()} is gone: no command and no word for {self._silence:g} s'
+            )
         return ''
 
     def _call(self, client: Client, request: Any, name: str) -> Any:

@@ -23,6 +23,7 @@ from openpi_policy_ros_sim.outlets import writable
 
 if TYPE_CHECKING:
     from openpi_policy_ros_sim.results import Settings
+    from openpi_policy_ros_sim.ros.link import PolicyLink
     from openpi_policy_ros_sim.ros.node import SimulatedRobotNode
 
 NAME = 'openpi_policy_sim_robot'
@@ -74,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
     from openpi_policy_ros_sim.environment import Environment
     from openpi_policy_ros_sim.ros.arm import check_robot
     from openpi_policy_ros_sim.ros.company import refuse_company
+    from openpi_policy_ros_sim.ros.link import PolicyLink
     from openpi_policy_ros_sim.ros.node import Interrupted, Options, SimulatedRobotNode
 
     check_robot(robot, options.robot)
@@ -95,7 +97,8 @@ def run(options: argparse.Namespace) -> int:
                 print(_introduction(node, robot, options), flush=True)
                 if settings is None:
                     return _live(node, options)
-                return _episodes(node, options, settings, stop, **outlets)
+                link = PolicyLink(node, options.node, robot.safety.max_wait)
+                return _episodes(link, node, options, settings, stop, **outlets)
             except Interrupted:
                 return 0 if settings is None else 1
             finally:
@@ -139,6 +142,7 @@ def _live(node: SimulatedRobotNode, options: argparse.Namespace) -> int:
 
 
 def _episodes(
+    link: PolicyLink,
     node: SimulatedRobotNode,
     options: argparse.Namespace,
     settings: Settings,
@@ -148,10 +152,8 @@ def _episodes(
     video: Path | None,
 ) -> int:
     from openpi_policy_ros_sim.ros.evaluation import Outlets, evaluate
-    from openpi_policy_ros_sim.ros.link import PolicyLink
     from openpi_policy_ros_sim.ros.results import RosResults
 
-    link = PolicyLink(node, options.node)
     link.wait_until_there(options.patience)
     print(f'  driven by {node.resolve_topic_name(options.node)}, {link.model}', flush=True)
     plan = {

@@ -20,7 +20,7 @@ from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.configuration.schema import validate
 from openpi_policy_ros.control.observation import Assembler
 from openpi_policy_ros.engine import Engine, Lane
-from openpi_policy_ros.errors import InvalidObservation
+from openpi_policy_ros.errors import InvalidObservation, NoCapacity
 from openpi_policy_ros.policies.base import ACTIONS, ActionChunk, InferenceRequest, SessionKey
 from openpi_policy_ros.ros.door import RobotDoor
 from openpi_policy_ros.ros.door_log import DoorState
@@ -120,6 +120,19 @@ def test_why_there_is_no_inference_is_reported_and_the_next_good_message_served(
     robot.see(2.0)
     robot.until(lambda: robot.values == [1.0, 2.0])
     assert robot.states[-1] == DoorState()
+
+
+def test_what_was_missing_is_told_no_more_while_the_policy_thinks(bench: Any) -> None:
+    policy = SlowPolicy(scalar())
+    robot = bench(policy)
+    robot.door.start()
+    robot.until(lambda: robot.states)
+    assert robot.states[-1].reasons[0].kind == 'missing'
+    robot.see(1.0)
+    policy.wait_started()
+    robot.settle_awake()
+    assert robot.states[-1] == DoorState()
+    assert robot.values == []
 
 
 def test_a_reason_is_logged_once_and_that_it_went(
@@ -356,6 +369,28 @@ def test_no_chunk_follows_a_stop_and_a_new_start_is_a_new_session(bench: Any) ->
     assert robot.values == [2.0]
     assert [one.session.session_id for one in policy.requests] == ['0', '1']
     assert policy.closed_sessions == [SessionKey('ros:/robot', '0')]
+
+
+def test_a_policy_that_goes_on_failing_is_asked_less_and_less_often(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drive the cycle by hand, with a clock of its own."""
+    refusals = [NoCapacity('no room', expected='some', remedy='wait') for _ in range(9)]
+    robot = bench(FailingPolicy(*refusals, spec=scalar()))
+    clock, asked = [100.0], []
+    monkeypatch.setattr(robot.door, '_clock', lambda: clock[0])
+    while len(asked) < 12:
+        clock[0] += 0.01
+        robot.see(1.0)
+        robot.door.cycle()
+        if (call := robot.door._in_flight) is not None:
+            asked.append(clock[0])
+            robot.until(call.future.done)
+            robot.door.cycle()
+    gaps = np.diff(asked)
+    expected = [0.01, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0, 0.01, 0.01]
+    np.testing.assert_allclose(gaps, expected, atol=0.011)
+    assert robot.values == [1.0] * 3
 
 
 def test_the_rate_limits_inferences_and_the_newest_observation_is_not_lost() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -35,12 +36,16 @@ from node_process import (
     start_node,
 )
 from sensor_msgs.msg import Image
+from serving import FAILED, Client, Served
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
+from websockets.exceptions import ConnectionClosed
 
+from openpi_policy_ros.client.videos import ROBOARENA
 from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.fake_robot.controller_topics import read_trajectory
+from openpi_policy_ros.wire import Dialect
 
 # The judge lives beside the robot it was made for.
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'fake_robot'))
@@ -60,7 +65,7 @@ OTHER = 'open the drawer'
 
 def station() -> dict[str, Any]:
     """Return the shipped robot file with an arm and a gripper, and its dreams shown."""
-    file = robot_file({'visual': {'imagined_rate': 10.0}})
+    file = robot_file({'visual': {'imagined_rate': 10.0}, 'safety': {'remote_clients': 'allow'}})
     file['output_names'] = ['arm', 'hand']
     file['outputs']['hand'] = {
         'type': 'array',
@@ -173,7 +178,9 @@ def scene(
     # Its libraries take long to import.
     monkeypatch.setattr(node_process, 'WAIT', 60.0)
     robot = station()
-    (tmp_path / 'policy.yaml').write_text('policy: dreamzero\nimagined: true\n')
+    (tmp_path / 'policy.yaml').write_text(
+        'policy: dreamzero\nimagined: true\nmax_sessions: 1\npolicy_server_config: {}\n'
+    )
     domain = new_domain()
     (tmp_path / 'fake.yaml').write_text(yaml.safe_dump({'/**': {'ros__parameters': robot}}))
     homes = [f'{joint}={place}' for joint, place in zip(JOINTS, HOME, strict=True)]
@@ -213,19 +220,42 @@ def scene(
         fake.wait(node_process.WAIT)
 
 
+def refused(node: NodeProcess) -> None:
+    """Assert that a client from elsewhere is sent away."""
+    found = re.search(r'listening on ws://127\.0\.0\.1:(\d+)', node.text())
+    assert found, node.text()
+    there: Any = Served(int(found.group(1)), None, None)  # type: ignore[arg-type]
+    images = {key: np.zeros((20, 36, 3), np.uint8) for key in ROBOARENA}
+    state = {
+        'observation/joint_position': np.zeros(7, np.float32),
+        'observation/gripper_position': np.zeros(1, np.float32),
+    }
+    with Client(there, Dialect.OPENPI) as client:
+        assert client.infer(**images, **state, prompt='go') == client.error(FAILED)
+        with pytest.raises(ConnectionClosed) as closed:
+            client.receive()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1013
+    assert 'no room for another session: 1 are live, max_sessions is 1' in node.text()
+
+
 def test_it_drives_the_fake_robot_chunk_by_chunk_and_breaks_no_limit(
     scene: tuple[Scene, dict[str, Any]],
 ) -> None:
     act, robot = scene
     act.wait_for('READY')
     act.enable(True)
-    act.pauses(3)
+    act.pauses(2)
+    # There is room for one session, which is the robot's.
+    refused(act.node)
+    act.pauses(1)
     act.peer.publish_prompt(OTHER)
     act.peer.wait_until(
         'the prompt is in use',
         lambda: act.peer.heard('openpi_policy/current_prompt')[-1].data == OTHER,
     )
     act.pauses(2)
+    assert 'the instruction changed' in act.node.text()
     sessions = act.node.text().count('new session')
     assert act.peer.reset().success
     act.pauses(2)

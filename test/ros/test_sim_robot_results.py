@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ pytest.importorskip('rclpy')
 pytest.importorskip('mujoco')
 
 from openpi_policy_ros_sim.results import Settings
-from openpi_policy_ros_sim.ros import evaluation, link
+from openpi_policy_ros_sim.ros import evaluation
 from openpi_policy_ros_sim.ros.episodes import RosEpisode
 from openpi_policy_ros_sim.ros.evaluation import Outlets
 from openpi_policy_ros_sim.ros.link import NodeLost, PolicyLink
@@ -74,18 +75,34 @@ def test_a_video_that_cannot_be_begun_ends_the_run_and_is_not_named(
     assert results.summary()[0]['episodes'] == 0
 
 
-def test_a_node_that_was_killed_is_no_failure_of_its_policy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(link, 'SILENCE', 0.0)
-    gone = object.__new__(PolicyLink)
+def link_to_a_silent_node(heard: float, max_wait: float) -> PolicyLink:
+    """Return a link to a node that was ENABLED and has not been heard since ``heard``."""
+    silent = object.__new__(PolicyLink)
     robot = SimpleNamespace(
         arm=SimpleNamespace(model=SimpleNamespace(taken={'arm': 3})),
         resolve_topic_name=lambda name: f'/{name}',
     )
-    vars(gone).update(
-        _robot=robot, _name='openpi_policy', _status={'state': 'ENABLED'}, _taken=3, _heard=0.0
+    vars(silent).update(
+        _robot=robot,
+        _name='openpi_policy',
+        _status={'state': 'ENABLED'},
+        _taken=3,
+        _heard=heard,
+        _max_wait=max_wait,
     )
+    return silent
+
+
+def test_a_node_may_be_silent_for_as_long_as_its_robot_may_wait() -> None:
+    heard = time.monotonic() - 15.0
+    assert not link_to_a_silent_node(heard, max_wait=60.0).gone
+    assert link_to_a_silent_node(heard, max_wait=8.0).gone
+
+
+def test_a_node_that_was_killed_is_no_failure_of_its_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = link_to_a_silent_node(time.monotonic() - 11.0, max_wait=0.0)
 
     def run(*_: Any, **__: Any) -> None:
         gone.stopped()

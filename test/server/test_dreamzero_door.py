@@ -259,8 +259,8 @@ def test_a_deploy_file_serves_two_hundred_connections_one_after_the_other_in_one
             chunks += [client.actions(session_id=name, **sent) for name in 'abc']
         said = log.read_text()
     assert all((chunk == chunks[0]).all() for chunk in chunks)
-    # 160 sessions of 0.35 MiB would be 56 MiB.
-    assert max(memory[40:]) - memory[39] < 16 * 2**20, memory[::20]
+    # 180 sessions of 0.35 MiB would be 63 MiB; an allocator keeps a work space or two more.
+    assert max(memory[20:]) - memory[19] < 40 * 2**20, memory[::20]
     assert 'parallel_config.tensor_parallel_size' in said
     assert 'cache_config' not in said
 
