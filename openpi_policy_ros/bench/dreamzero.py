@@ -13,6 +13,7 @@ a stage is the processor's, which other programs disturb least.
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ SERVED = 'as served'
 STAGES = ('preprocess', 'text', 'clip', 'vae', 'prefill', 'denoise', 'model')
 KEY = SessionKey('bench', 'bench')
 SCALE = 5.0
+PATIENCE = 300.0
+"""Seconds that the rounds may take together; of a slow checkpoint fewer are run, at least one."""
 TOLERANCE = {'float32': 1e-4, 'bfloat16': 0.2}
 """Largest difference between two ways to compute one chunk in the model's units."""
 
@@ -153,7 +156,7 @@ def measure(model: str, *, steps: int | None, device: str, rounds: int) -> dict[
         model: a checkpoint directory or hub id.
         steps: of the sampler; None = the policy's.
         device: of torch.
-        rounds: windows of each kind.
+        rounds: windows of each kind; fewer where they would take longer than ``PATIENCE``.
 
     Raises:
         CheckpointError: it cannot be loaded.
@@ -178,7 +181,6 @@ def measure(model: str, *, steps: int | None, device: str, rounds: int) -> dict[
             'steps': steps or networks.sampling.num_inference_steps,
             'step_cache': networks.sampling.step_cache,
             'calls_per_window': _calls(policy),
-            'rounds': rounds,
             'session_bytes': _session_bytes(policy),
             **_compare(policy, steps, rounds),
         }
@@ -190,8 +192,12 @@ def _compare(policy: DreamZeroPolicy, steps: int | None, rounds: int) -> dict[st
     """Return stages of the two kinds of call, and each way beside the served one."""
     played: dict[str, list[_Window]] = {name: [] for name in WAYS}
     difference = 0.0
-    for turn in range(rounds + 1):
+    turn = 0
+    while turn <= rounds:
+        began = time.monotonic()
         windows = {name: _play(policy, way, steps) for name, way in WAYS.items()}
+        if not turn:
+            rounds = _affordable(rounds, time.monotonic() - began)
         for name, window in windows.items():
             if not WAYS[name].every_step:
                 gaps = np.abs(window.chunks - windows[SERVED].chunks)
@@ -199,6 +205,7 @@ def _compare(policy: DreamZeroPolicy, steps: int | None, rounds: int) -> dict[st
         if turn:  # The first one chooses kernels, gets memory, fills the caches.
             for name, window in windows.items():
                 played[name].append(window)
+        turn += 1
     if not difference <= TOLERANCE[_name(policy.model.dtype)]:
         raise InvalidOutput(
             f'a chunk computed without a cache differs by {difference:.3g}',
@@ -207,6 +214,7 @@ def _compare(policy: DreamZeroPolicy, steps: int | None, rounds: int) -> dict[st
         )
     served = played[SERVED]
     return {
+        'rounds': rounds,
         'difference': difference,
         'first_call_ms': _stages([window.first for window in served]),
         'later_call_ms': _stages([window.later for window in served]),
@@ -226,6 +234,20 @@ def _compare(policy: DreamZeroPolicy, steps: int | None, rounds: int) -> dict[st
             for name, windows in played.items()
         },
     }
+
+
+def _affordable(rounds: int, each: float) -> int:
+    """Return how many rounds of ``each`` seconds are run, and say how long that takes if long."""
+    count = max(1, min(rounds, int(PATIENCE // each))) if each else rounds
+    if count < rounds or count * each > PATIENCE / 10.0:
+        fewer = f', not the {rounds} asked for' if count < rounds else ''
+        print(
+            f'a round takes {each:.0f} s: {count} of them{fewer}, about '
+            f'{max(1, round(count * each / 60.0))} min',
+            file=sys.stderr,
+            flush=True,
+        )
+    return count
 
 
 @dataclass(frozen=True)

@@ -154,9 +154,12 @@ def write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 def _state_widths(features: FeatureMap, widths: Mapping[str, int]) -> list[tuple[str, int, bool]]:
     """Return (key, number of values, whether somebody says so) for each part of the state."""
     parts = []
-    for keys in features.state_parts:
+    dims = features.state_dims or (None,) * len(features.state_parts)
+    for keys, dim in zip(features.state_parts, dims, strict=True):
         stated = [key for key in keys if key in widths]
-        if stated:
+        if dim is not None:
+            parts.append((keys[0], dim, True))
+        elif stated:
             parts.append((stated[0], widths[stated[0]], True))
         elif len(features.state_parts) == 1:
             parts.append((keys[0], features.state_dim, True))

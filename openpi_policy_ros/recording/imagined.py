@@ -32,6 +32,10 @@ _log = logging.getLogger('openpi_policy_ros.recording')
 FPS = 5.0
 """Frames per second of the file where the policy does not say."""
 
+FPS_LIMITS = 0.01, 1000.0
+LEAST_SIDE = 2
+"""What the encoder takes; with less or more OpenCV gives no reason."""
+
 QUEUE_BYTES = 64 * 2**20
 """Most bytes that wait for the encoder: a dozen chunks of eight frames of 640 x 352."""
 
@@ -172,6 +176,7 @@ class ImaginedFiles:
         check_frames(frames)
         if not len(frames):
             return
+        check_playable(frames, fps)
         free = shutil.disk_usage(self._directory).free
         if free < self._stop_free:
             self._stop(f'only {free / 1e6:.0f} MB are free on the disk of {self._directory}')
@@ -238,3 +243,18 @@ def check_frames(frames: npt.NDArray[np.uint8]) -> None:
     if getattr(frames, 'dtype', None) != np.uint8 or len(shape) != 4 or shape[3] != 3:
         kind = getattr(frames, 'dtype', type(frames).__name__)
         raise ValueError(f'imagined frames are {kind} {list(shape)}, expected uint8 [T, H, W, 3]')
+
+
+def check_playable(frames: npt.NDArray[np.uint8], fps: float) -> None:
+    """Raise where no file can hold such frames: that is no fault of the disk.
+
+    Raises:
+        ValueError: their size, or their rate.
+
+    """
+    height, width = frames.shape[1:3]
+    if min(height, width) < LEAST_SIDE or not FPS_LIMITS[0] <= fps <= FPS_LIMITS[1]:
+        raise ValueError(
+            f'imagined frames are {height}x{width} at {fps:g} per second, expected at least '
+            f'{LEAST_SIDE} pixels a side, {FPS_LIMITS[0]:g} to {FPS_LIMITS[1]:g} per second'
+        )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from openpi_policy_ros.bench.dreamzero import STAGES, WAYS
+from openpi_policy_ros.bench.dreamzero import PATIENCE, STAGES, WAYS, _affordable
 from openpi_policy_ros.cli import main
 
 
@@ -54,3 +54,15 @@ def test_steps_that_the_fixed_mask_does_not_take_are_refused(
     arguments = ['--only', 'model', '--model', str(checkpoint), '--steps', '4']
     assert main(['bench', *arguments]) == 2
     assert 'num_inference_steps: is 4' in capsys.readouterr().err
+
+
+def test_a_slow_checkpoint_gets_fewer_rounds_and_says_how_long_they_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _affordable(8, 0.5) == 8
+    assert capsys.readouterr().err == ''
+    assert _affordable(8, PATIENCE / 3.5) == 3
+    told = capsys.readouterr().err
+    assert '3 of them, not the 8 asked for' in told
+    assert 'min' in told
+    assert _affordable(8, 10 * PATIENCE) == 1

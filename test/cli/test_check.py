@@ -17,6 +17,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from openpi_policy_ros.cli import main
 from openpi_policy_ros.engine import Engine, Lane
 from openpi_policy_ros.policies.base import InferenceRequest, SessionKey
+from openpi_policy_ros.policies.dreamzero.make_checkpoint import make_checkpoint as make_dreamzero
 from openpi_policy_ros.policies.loading import load_policy
 from openpi_policy_ros.policies.pi0.make_checkpoint import make_checkpoint
 from openpi_policy_ros.policies.pi0.policy import Noise
@@ -294,6 +295,14 @@ def test_an_example_for_a_checkpoint_nobody_serves_tells_why(tmp_path, capsys):
     assert main(['check', str(tmp_path), '--example', str(target)]) == 2
     assert 'JAX (Orbax)' in capsys.readouterr().err
     assert not target.exists()
+
+
+def test_an_example_has_as_many_numbers_of_state_as_the_policy_takes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_dreamzero(tmp_path / 'tiny', 'tiny', 0)
+    assert main(['check', 'tiny', '--example', 'obs.npz']) == 0
+    assert 'nothing says' not in capsys.readouterr().out
+    assert main(['check', 'tiny', '--observation', 'obs.npz', '--log-level', 'error']) == 0
 
 
 def test_an_example_follows_the_robots_layout_and_says_what_it_guessed(check, tmp_path, capsys):

@@ -123,6 +123,7 @@ def test_all_missing_and_mistyped_fields_are_named_at_once(published: dict[str, 
         ('diffusion_model_cfg.cross_attn_norm', False, 'cross_attn_norm is False; only True'),
         ('diffusion_model_cfg.num_state_per_block', 2, 'num_state_per_block is 2; only 1'),
         ('diffusion_model_cfg.max_chunk_size', -1, 'a window without an end is not served'),
+        ('tiled', True, 'tiled is True, but the autoencoder works on whole images'),
         ('text_encoder_cfg.shared_pos', True, 'shared_pos is True'),
         ('diffusion_model_cfg.num_heads', 7, 'a width of 48 cannot be split in 7 heads'),
         ('diffusion_model_cfg.num_heads', 16, 'heads of 3 numbers cannot be rotated'),
@@ -131,6 +132,7 @@ def test_all_missing_and_mistyped_fields_are_named_at_once(published: dict[str, 
         ('diffusion_model_cfg.freq_dim', 33, 'freq_dim 33 or dim 48 is odd'),
         ('image_encoder_cfg.patch', 16, 'are not the 257 tokens'),
         ('num_frames', 16, 'num_frames is 16, expected 1 + 4k'),
+        ('num_frames', 1, 'num_frames is 1, 1 latent frames; a block has 2'),
         ('text_encoder_cfg.dim', 32, 'text_dim is 24, text_encoder_cfg.dim is 32'),
         ('diffusion_model_cfg.out_dim', 48, 'out_dim is 48, vae_cfg.z_dim is 16'),
         ('diffusion_model_cfg.in_dim', 16, 'in_dim is 16, latent, mask (4) and conditioning'),
@@ -153,3 +155,30 @@ def test_another_network_or_a_contradiction_is_refused_by_name(
     assert message in text
     assert text.count('\n  - ') == 1
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize('value', [10**9, 10**30])
+@pytest.mark.parametrize(
+    'path',
+    [
+        *(f'diffusion_model_cfg.{name}' for name in ('dim', 'num_layers', 'text_len')),
+        *(f'diffusion_model_cfg.{name}' for name in ('hidden_size', 'max_chunk_size')),
+        *(f'text_encoder_cfg.{name}' for name in ('vocab', 'num_layers', 'num_buckets')),
+        *('image_encoder_cfg.dim', 'image_encoder_cfg.layers', 'vae_cfg.num_res_blocks'),
+        *('num_frames', '/action_horizon'),
+    ],
+)
+def test_a_size_that_no_network_has_is_refused_before_one_is_built(
+    published: dict[str, Any], path: str, value: int
+) -> None:
+    put(published, path, value)
+    with pytest.raises(CheckpointError, match='less than or equal to') as caught:
+        parse_config(published, SOURCE)
+    assert str(value) in str(caught.value)
+
+
+@pytest.mark.parametrize('value', [[], [0], [1, -1], [10**9], [1] * 60, [1.5]])
+def test_the_autoencoders_levels_have_to_be_some(published: dict[str, Any], value: Any) -> None:
+    put(published, 'vae_cfg.dim_mult', value)
+    with pytest.raises(CheckpointError, match='dim_mult'):
+        parse_config(published, SOURCE)

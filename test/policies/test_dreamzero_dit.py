@@ -209,6 +209,22 @@ def test_different_times_reach_their_own_tokens(
     torch.testing.assert_close(grouped, same, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize('branch', [0, 1])
+def test_actions_and_video_at_different_times_give_independent_numbers(
+    dit: CausalWan, trace: dict[str, Tensor], log: list[dict[str, Any]], branch: int
+) -> None:
+    """Of a transformer written apart from this one: video at 999, actions and state at 500."""
+    expected = load_file(DATA / 'decoupled_fwd001.safetensors')
+    run = windows(dit, trace, log[:2], [branch])
+    name, entry, cross, window = next(run)
+    dit.prefill(trace[f'{name}.x'], trace[f'{name}.y'], 0, cross, window)
+    name, entry, cross, window = next(run)
+    found = denoise(dit, trace, name, {**entry, 't_action': 500}, cross, window)
+    for one, what in zip(found, ('video', 'action'), strict=True):
+        wanted = expected[f'branch{branch}.{what}_pred']
+        torch.testing.assert_close(one, wanted, atol=ATOL, rtol=0)
+
+
 def test_loading_other_weights_forgets_what_was_computed_from_the_old_ones(
     config: DreamZeroConfig, dit: CausalWan
 ) -> None:
@@ -256,6 +272,12 @@ def test_the_published_size_has_the_published_parameters(dit: CausalWan) -> None
     assert names['state_encoder.layer1.W'] == (1, 64, 1024)
     assert names['img_emb.proj.1.weight'] == (1280, 1280)
     assert 16.3e9 < sum(p.numel() for p in network.parameters()) < 16.7e9
+
+
+def test_every_norm_of_a_block_takes_the_networks_epsilon(config: DreamZeroConfig) -> None:
+    for block in CausalWan(dataclasses.replace(config.dit, eps=0.25)).blocks:
+        norms = [one for one in block.modules() if isinstance(one, (RMSNorm, torch.nn.LayerNorm))]
+        assert [one.eps for one in norms] == [0.25] * 6
 
 
 def test_the_norm_of_keys_is_computed_in_float32() -> None:

@@ -136,6 +136,21 @@ def test_the_imagined_video_is_the_references_without_its_first_frame(
     assert float((torch.from_numpy(imagined).float() - expected).abs().max()) <= 0.5 + 1e-2
 
 
+def test_a_later_block_is_decoded_behind_all_that_was_seen_in_its_window(
+    played: Played, reference: Reference
+) -> None:
+    assert played.listening is not None
+    seen = [one['x'] for one in played.listening.forwards if 'action' not in one][:2]
+    second = played.predictions[1]
+    latents = torch.cat([*seen, second.video], dim=2)
+    assert latents.shape[2] == 5
+    decoded = reference.encoders.decode(latents)[0, :, -8:]
+    expected = ((decoded * 0.5 + 0.5) * 255.0).permute(1, 2, 3, 0)
+    assert second.imagined is not None
+    difference = torch.from_numpy(second.imagined).float() - expected
+    assert float(difference.abs().max()) <= 0.5 + 1e-2
+
+
 def test_every_call_imagines_a_whole_block(played: Played) -> None:
     for prediction in played.predictions:
         assert prediction.imagined is not None

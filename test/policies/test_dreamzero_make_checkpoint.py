@@ -175,7 +175,11 @@ def test_every_text_around_an_instruction_fits_into_a_row(tiny: Path, tokenizer:
         max_length=config.dit.text_len,
         vocab_size=config.text.vocab,
     )
-    for instruction in (INSTRUCTION, '', 'an unknown word: xyzzy'):
+    ordinary = (
+        'carefully pick up the small blue cup beside the plate, put it into the left drawer of the '
+        'cabinet, and close that drawer without touching the bowl'
+    )
+    for instruction in (INSTRUCTION, '', 'an unknown word: xyzzy', ordinary):
         ids, mask = prompts.encode(instruction)
         assert ids.shape == (1, config.dit.text_len)
         assert int(mask.sum()) < config.dit.text_len

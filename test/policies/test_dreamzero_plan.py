@@ -373,3 +373,12 @@ def test_of_the_hub_the_tensorrt_engines_are_never_fetched(
             assert not any(name in path for path in asked)
         for name in ('experiment_cfg/conf.yaml', 'experiment_cfg/metadata.json', WEIGHTS):
             assert any(name in path for path in asked)
+
+
+def test_a_default_prompt_that_is_too_long_is_refused_before_the_weights_are_read(
+    tiny: Path,
+) -> None:
+    text = refused(tiny, options={'default_prompt': 'wave ' * 100}, options_source='mine.yaml')
+    assert text.startswith('mine.yaml')
+    assert 'default_prompt' in text
+    assert 'truncate_prompt' in text

@@ -90,6 +90,21 @@ def test_times_name_the_stages_that_ran(policy: DreamZeroPolicy) -> None:
         assert timing['model'] == pytest.approx(inside - timing['postprocess'])
 
 
+def test_the_joints_measured_in_this_call_are_added_to_its_chunk(policy: DreamZeroPolicy) -> None:
+    key, far = 'observation/joint_position', np.full(7, 100.0)
+    # Beyond the statistics all states are the same to the network.
+    near, further = (
+        ask(policy, observe(policy, 0, **{key: far + more}), reset=True).actions
+        for more in (0.0, 2.0)
+    )
+    np.testing.assert_allclose(further - near, [[2.0] * 7 + [0.0]] * len(near), atol=2e-5)
+    later = ask(policy, observe(policy, 1, 4, **{key: far + 5.0})).actions
+    policy.close_session(KEY)
+    ask(policy, observe(policy, 0, **{key: far}))
+    again = ask(policy, observe(policy, 1, 4, **{key: far})).actions
+    np.testing.assert_allclose(later - again, [[5.0] * 7 + [0.0]] * len(near), atol=2e-5)
+
+
 # Seeds and noise
 
 

@@ -66,6 +66,8 @@ def test_the_negative_prompt_is_wans() -> None:
         ('  a \n\t b\u3000c  ', 'a b c'),
         ('salt &amp;amp; pepper', 'salt & pepper'),
         ('&lt;left&gt;', '<left>'),
+        # Where ftfy sees markup it leaves entities alone.
+        ('a < b &amp;amp; c', 'a < b & c'),
         ('theyâ€™re', "they're"),
         ('', ''),
     ],
@@ -165,3 +167,10 @@ def test_without_ftfy_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(__import__('sys').modules, 'ftfy', None)
     with pytest.raises(ConfigurationError, match=r'openpi-policy-ros\[dreamzero\]'):
         clean('a')
+
+
+def test_of_a_text_that_is_cut_the_rest_is_not_remembered() -> None:
+    encoder = prompts(truncate=True)
+    ids, _ = encoder.encode('pick ' * 10**5)
+    assert torch.equal(ids, encoder.encode('pick ' * 10**6)[0])
+    assert sum(map(len, encoder._cache)) < 10**5

@@ -122,6 +122,22 @@ def test_max_sessions_counts_whatever_the_memory(checkpoint: Path) -> None:
         policy.infer([InferenceRequest(observe(policy, 0), KEYS[1])])
 
 
+def test_a_session_without_room_is_refused_before_anything_is_computed(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = serve(checkpoint, max_sessions=1, **QUICK)
+    ask(policy, observe(policy, 0), KEYS[0])
+    observation = observe(policy, 0)
+
+    def work(*_: object) -> None:
+        raise AssertionError('worked for a session that has no room')
+
+    for owner, name in ((policy, 'draw_noise'), (policy.transform, 'read')):
+        monkeypatch.setattr(owner, name, work)
+    with pytest.raises(NoCapacity):
+        policy.infer([InferenceRequest(observation, KEYS[1])])
+
+
 def test_memory_for_no_session_at_all_refuses_the_start(checkpoint: Path) -> None:
     policy = room_for(checkpoint, 0.9)
     with pytest.raises(NoCapacity, match='memory for one'):

@@ -115,3 +115,21 @@ def test_a_skipped_step_repeats_the_last_flow_and_the_schedulers_step(
     level = float(Sampling().schedules()[0].sigmas[0])
     torch.testing.assert_close(end.video, noise_video - level * flow.video, rtol=0.0, atol=1e-5)
     torch.testing.assert_close(end.action, noise_action - level * flow.action, rtol=0.0, atol=1e-5)
+
+
+def test_the_flow_of_the_video_decides_and_not_that_of_the_actions() -> None:
+    evaluations = {}
+    for turning in ('video', 'action'):
+        sign = 1.0
+
+        def denoise(video: Tensor, action: Tensor, *_: int, turning: str = turning) -> Flow:
+            nonlocal sign
+            sign = -sign
+            turned, still = (torch.ones_like(one) for one in (video, action))
+            if turning == 'action':
+                return Flow(turned, sign * still)
+            return Flow(sign * turned, still)
+
+        noise = torch.randn(1, 16, 2, 4, 8), torch.randn(1, 6, 10)
+        evaluations[turning] = sample(denoise, *noise, Sampling(step_cache='dynamic')).evaluations
+    assert evaluations == {'video': 16, 'action': 4}

@@ -320,6 +320,7 @@ def test_without_conf_yaml_all_is_q99_and_relative(checkpoint: Path) -> None:
         ('relative_action: maybe', 'relative_action is'),
         ('relative_action: true\nrelative_action_keys: [joint_position, gripper_position]', 'keys'),
         (CONF.format(relative='true', action='binary'), "is 'binary'"),
+        (CONF.format(relative='true', action='[q99]'), r"is \['q99'\]"),
         ('relative_action: ${nowhere.at_all}', 'leads nowhere'),
         ('relative_action: ${a}\na: ${b}\nb: ${a}', 'leads nowhere'),
     ],
@@ -331,6 +332,18 @@ def test_a_conf_yaml_that_asks_for_something_else_is_refused(
     path.write_text(text)
     with pytest.raises(CheckpointError, match=match):
         read_conf(path, 'oxe_droid')
+
+
+def test_a_message_about_a_conf_yaml_is_short_whatever_its_anchors_make_of_a_value(
+    tmp_path: Path,
+) -> None:
+    lines = [f'v0: &v0 [{", ".join("x" * 9)}]']
+    lines += [f'v{n}: &v{n} [{", ".join([f"*v{n - 1}"] * 9)}]' for n in range(1, 5)]
+    path = tmp_path / 'conf.yaml'
+    path.write_text('\n'.join([*lines, 'relative_action: *v4']))
+    with pytest.raises(CheckpointError, match='relative_action is') as caught:
+        read_conf(path, 'oxe_droid')
+    assert len(str(caught.value)) < 2000
 
 
 def statistics(values: dict[str, Any], group: str = 'state') -> dict[str, Any]:
@@ -346,6 +359,10 @@ def statistics(values: dict[str, Any], group: str = 'state') -> dict[str, Any]:
         (lambda v: statistics(v)['q99'].__setitem__(2, float('nan')), r'q99\[2\] is nan'),
         (lambda v: statistics(v, 'action')['q99'].__setitem__(2, float('inf')), r'\[2\] is inf'),
         (lambda v: statistics(v)['q99'].__setitem__(0, -9.0), 'below q01'),
+        (lambda v: statistics(v)['q99'].__setitem__(0, 10**400), 'has shape list'),
+        (lambda v: statistics(v, 'action').update(q99=['1'] * 7), 'has shape list'),
+        (lambda v: statistics(v, 'action').update(q99=[True] * 7), 'has shape list'),
+        (lambda v: statistics(v, 'action')['q99'].__setitem__(0, 1e300), r'holds 1e\+300'),
         (lambda v: v.pop('modalities'), 'resolution is None'),
         (
             lambda v: v['modalities']['video']['wrist_image_left'].update(resolution=[64, 48]),

@@ -284,22 +284,29 @@ _PARENT = """
 import os, socket, subprocess, sys, time
 mine, other = socket.socketpair()
 number = str(other.fileno())
-module = 'openpi_policy_ros.policies.dreamzero.guidance_worker'
+module = 'openpi_policy_ros.policies.dreamzero.guidance_start'
 child = subprocess.Popen(
     [sys.executable, '-m', module, str(os.getpid()), number, sys.argv[1], '60'],
     pass_fds=(other.fileno(),),
     start_new_session=True,
 )
-mine.recv(1)
+if sys.argv[2] == 'waits':
+    mine.recv(1)
 print(child.pid, flush=True)
 time.sleep(60.0)
 """
 
 
-def test_the_other_process_ends_with_its_parent(tmp_path: Path) -> None:
-    """It has begun to wait for orders when its parent is killed."""
+@pytest.mark.parametrize('child_is', ['starting', 'waits'])
+def test_the_other_process_ends_with_its_parent_and_takes_the_folder_along(
+    tmp_path: Path, child_is: str
+) -> None:
+    folder = tmp_path / 'rendezvous'
+    folder.mkdir()
     parent = subprocess.Popen(
-        [sys.executable, '-c', _PARENT, str(tmp_path / 'store')], stdout=subprocess.PIPE, text=True
+        [sys.executable, '-c', _PARENT, str(folder / 'store'), child_is],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert parent.stdout is not None
@@ -311,9 +318,16 @@ def test_the_other_process_ends_with_its_parent(tmp_path: Path) -> None:
         parent.stdout.close()
     try:
         assert wait_for(lambda: gone(child))
+        assert not folder.exists()
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
+
+
+def test_starting_to_watch_the_parent_waits_for_no_import_of_torch() -> None:
+    start = 'openpi_policy_ros.policies.dreamzero.guidance_start'
+    code = f"import {start}, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0
 
 
 def test_shutdown_leaves_no_process_and_no_file(two: TwoDevices) -> None:

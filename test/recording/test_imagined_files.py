@@ -126,6 +126,27 @@ def test_what_is_no_video_is_told_and_dropped(
     assert (files.stats.dropped, files.stats.frames, files.stats.stopped) == (1, 8, '')
 
 
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        chunk(shape=(8, 1, 32, 3)),
+        chunk(shape=(8, 0, 32, 3)),
+        chunk(fps=float('nan')),
+        chunk(fps=-1.0),
+        chunk(fps=1e9),
+    ],
+)
+def test_frames_that_no_file_can_hold_stop_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: ActionChunk
+) -> None:
+    files = ImaginedFiles(tmp_path)
+    for one in (wrong, chunk()):
+        files.inferred(request(), Lane.REMOTE, one)
+    files.close()
+    assert 'per second, expected at least 2 pixels a side' in caplog.text
+    assert (files.stats.dropped, files.stats.frames, files.stats.stopped) == (1, 8, '')
+
+
 def test_nobody_waits_for_a_slow_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

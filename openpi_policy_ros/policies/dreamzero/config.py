@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -25,6 +25,10 @@ PATCH = 2
 """Height and width, in latents, of what becomes one token."""
 TEMPORAL_STRIDE = 4
 """Video frames to a latent frame, behind the first."""
+
+MOST = 2**20
+"""Largest size that is read; a larger one is a damaged file, and nothing to compute with."""
+MOST_LAYERS = 1000
 
 
 @dataclass(frozen=True)
@@ -156,24 +160,24 @@ class _Lenient(Section):
 class _Dit(_Lenient):
     target: str = Field(default='CausalWanModel', alias='_target_')
     model_type: str
-    dim: int = Field(ge=1)
-    ffn_dim: int = Field(ge=1)
-    freq_dim: int = Field(default=256, ge=2)
-    in_dim: int = Field(ge=1)
-    out_dim: int = Field(ge=1)
-    num_heads: int = Field(ge=1)
-    num_layers: int = Field(ge=1)
-    text_dim: int = Field(default=4096, ge=1)
-    text_len: int = Field(default=512, ge=1)
-    frame_seqlen: int = Field(ge=1)
-    max_chunk_size: int
-    num_frame_per_block: int = Field(ge=1)
-    num_action_per_block: int = Field(ge=1)
-    num_state_per_block: int = Field(ge=1)
-    action_dim: int = Field(default=32, ge=1)
-    max_state_dim: int = Field(default=64, ge=1)
-    hidden_size: int = Field(default=1024, ge=1)
-    eps: float = Field(default=1e-6, gt=0.0)
+    dim: int = Field(ge=1, le=MOST)
+    ffn_dim: int = Field(ge=1, le=MOST)
+    freq_dim: int = Field(default=256, ge=2, le=MOST)
+    in_dim: int = Field(ge=1, le=MOST)
+    out_dim: int = Field(ge=1, le=MOST)
+    num_heads: int = Field(ge=1, le=MOST)
+    num_layers: int = Field(ge=1, le=MOST_LAYERS)
+    text_dim: int = Field(default=4096, ge=1, le=MOST)
+    text_len: int = Field(default=512, ge=1, le=MOST)
+    frame_seqlen: int = Field(ge=1, le=MOST)
+    max_chunk_size: int = Field(le=MOST)
+    num_frame_per_block: int = Field(ge=1, le=MOST)
+    num_action_per_block: int = Field(ge=1, le=MOST)
+    num_state_per_block: int = Field(ge=1, le=MOST)
+    action_dim: int = Field(default=32, ge=1, le=MOST)
+    max_state_dim: int = Field(default=64, ge=1, le=MOST)
+    hidden_size: int = Field(default=1024, ge=1, le=MOST)
+    eps: float = Field(default=1e-6, gt=0.0, lt=1.0)
     patch_size: list[int] = Field(default=[1, PATCH, PATCH])
     qk_norm: bool = True
     cross_attn_norm: bool = True
@@ -181,32 +185,34 @@ class _Dit(_Lenient):
 
 class _Text(_Lenient):
     target: str = Field(default='WanTextEncoder', alias='_target_')
-    vocab: int = Field(default=TextConfig.vocab, ge=1)
-    dim: int = Field(default=TextConfig.dim, ge=1)
-    dim_attn: int = Field(default=TextConfig.dim_attn, ge=1)
-    dim_ffn: int = Field(default=TextConfig.dim_ffn, ge=1)
-    num_heads: int = Field(default=TextConfig.num_heads, ge=1)
-    num_layers: int = Field(default=TextConfig.num_layers, ge=1)
-    num_buckets: int = Field(default=TextConfig.num_buckets, ge=4)
+    vocab: int = Field(default=TextConfig.vocab, ge=1, le=MOST)
+    dim: int = Field(default=TextConfig.dim, ge=1, le=MOST)
+    dim_attn: int = Field(default=TextConfig.dim_attn, ge=1, le=MOST)
+    dim_ffn: int = Field(default=TextConfig.dim_ffn, ge=1, le=MOST)
+    num_heads: int = Field(default=TextConfig.num_heads, ge=1, le=MOST)
+    num_layers: int = Field(default=TextConfig.num_layers, ge=1, le=MOST_LAYERS)
+    num_buckets: int = Field(default=TextConfig.num_buckets, ge=4, le=MOST)
     shared_pos: bool = False
 
 
 class _Clip(_Lenient):
     target: str = Field(default='WanImageEncoder', alias='_target_')
-    dim: int = Field(default=ClipConfig.dim, ge=1)
-    heads: int = Field(default=ClipConfig.heads, ge=1)
-    layers: int = Field(default=ClipConfig.layers, ge=2)
-    embed_dim: int = Field(default=ClipConfig.embed_dim, ge=1)
-    image_size: int = Field(default=ClipConfig.image_size, ge=1)
-    patch: int = Field(default=ClipConfig.patch, ge=1)
+    dim: int = Field(default=ClipConfig.dim, ge=1, le=MOST)
+    heads: int = Field(default=ClipConfig.heads, ge=1, le=MOST)
+    layers: int = Field(default=ClipConfig.layers, ge=2, le=MOST_LAYERS)
+    embed_dim: int = Field(default=ClipConfig.embed_dim, ge=1, le=MOST)
+    image_size: int = Field(default=ClipConfig.image_size, ge=1, le=MOST)
+    patch: int = Field(default=ClipConfig.patch, ge=1, le=MOST)
 
 
 class _Vae(_Lenient):
     target: str = Field(default='WanVideoVAE', alias='_target_')
-    dim: int = Field(default=VaeConfig.dim, ge=1)
-    z_dim: int = Field(default=VaeConfig.z_dim, ge=1)
-    num_res_blocks: int = Field(default=VaeConfig.num_res_blocks, ge=1)
-    dim_mult: list[int] = Field(default=list(VaeConfig.dim_mult), min_length=1)
+    dim: int = Field(default=VaeConfig.dim, ge=1, le=MOST)
+    z_dim: int = Field(default=VaeConfig.z_dim, ge=1, le=MOST)
+    num_res_blocks: int = Field(default=VaeConfig.num_res_blocks, ge=1, le=MOST_LAYERS)
+    dim_mult: list[Annotated[int, Field(ge=1, le=64)]] = Field(
+        default=list(VaeConfig.dim_mult), min_length=1, max_length=8
+    )
 
 
 class _Head(_Lenient):
@@ -216,7 +222,7 @@ class _Head(_Lenient):
     text_encoder_cfg: _Text
     image_encoder_cfg: _Clip
     vae_cfg: _Vae
-    num_frames: int = Field(ge=1)
+    num_frames: int = Field(ge=1, le=MOST)
     num_frame_per_block: int | None = None
     action_horizon: int | None = None
     action_dim: int | None = None
@@ -234,7 +240,7 @@ class _HeadBox(_Lenient):
 
 class _File(_Lenient):
     model_type: str
-    action_horizon: int = Field(ge=1)
+    action_horizon: int = Field(ge=1, le=MOST)
     action_dim: int | None = None
     action_head_cfg: _HeadBox
 
@@ -318,6 +324,8 @@ def _unsupported(read: _File) -> Iterator[str]:
             f'diffusion_model_cfg.max_chunk_size is {dit.max_chunk_size}: a window without an end '
             'is not served; expected the number of blocks after which it starts anew, >= 1'
         )
+    if head.tiled:
+        yield 'tiled is True, but the autoencoder works on whole images here; only False is served'
     if head.text_encoder_cfg.shared_pos:
         yield 'text_encoder_cfg.shared_pos is True; only False is served'
 
@@ -353,6 +361,12 @@ def _contradictions(read: _File) -> Iterator[str]:
         )
     if head.num_frames % TEMPORAL_STRIDE != 1:
         yield f'num_frames is {head.num_frames}, expected 1 + {TEMPORAL_STRIDE}k'
+    clip_frames = (head.num_frames - 1) // TEMPORAL_STRIDE + 1
+    if clip_frames < dit.num_frame_per_block:
+        yield (
+            f'num_frames is {head.num_frames}, {clip_frames} latent frames; a block has '
+            f'{dit.num_frame_per_block} (diffusion_model_cfg.num_frame_per_block)'
+        )
     rows = 'diffusion_model_cfg.num_action_per_block'
     same: list[tuple[str, int, str, int | None]] = [
         ('diffusion_model_cfg.text_dim', dit.text_dim, 'text_encoder_cfg.dim', text.dim),

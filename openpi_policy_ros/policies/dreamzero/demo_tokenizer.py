@@ -3,8 +3,8 @@
 """A small tokenizer of our own, for checkpoints made here; UMT5's has 256 384 entries.
 
 The special tokens are UMT5's. The fixed texts around an instruction, and the negative prompt, are a
-token for each of their phrases, so that a short row of tokens holds them and an instruction of
-twenty-odd common words; no text is unknown.
+token for each of their phrases, so that a shorter row of tokens than the published one holds them
+and a long instruction; no text is unknown.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from openpi_policy_ros.policies.dreamzero.prompt import END, NEGATIVE_PROMPT, PA
 from openpi_policy_ros.policies.pi0.demo_tokenizer import MAX_ENTRIES, make_tokenizer
 
 VOCABULARY = MAX_ENTRIES
-TEXT_LENGTH = 64
-"""Tokens of a text: the negative prompt takes 32 of them."""
-
 SPECIALS = (PAD, END, '<s>', '<unk>')
 TOKENIZER_CONFIG: dict[str, Any] = {
     'eos_token': END,

@@ -38,7 +38,7 @@ START_TIMEOUT = 300.0
 """Seconds that rank 1 may need to start, on a busy machine."""
 _LAST_WORDS = 1.0
 _STOP = 5.0
-_MODULE = 'openpi_policy_ros.policies.dreamzero.guidance_worker'
+_MODULE = 'openpi_policy_ros.policies.dreamzero.guidance_start'
 _STDERR = 2
 
 T = TypeVar('T')

@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import threading
-import time
 import traceback
 from pathlib import Path
 
@@ -23,39 +21,35 @@ from openpi_policy_ros.policies.dreamzero.config import DitConfig
 from openpi_policy_ros.policies.dreamzero.dit import CausalWan
 from openpi_policy_ros.policies.dreamzero.guidance import Branches
 from openpi_policy_ros.policies.dreamzero.guidance_link import Link, LinkLost, Message
+from openpi_policy_ros.policies.dreamzero.guidance_start import leave
 
 FAILED = 1
 """Exit code of a worker that met an error which it cannot answer with; its traceback is above."""
-ORPHANED = 3
-"""Exit code of a worker whose parent went away."""
-_WATCH = 0.25
 
 
-def main() -> None:
-    """Serve the parent whose process id, socket and rendezvous file the arguments name."""
-    parent, end, store, timeout = sys.argv[1:]
-    threading.Thread(target=_watch, args=(int(parent),), daemon=True).start()
-    link = Link(socket.socket(fileno=int(end)), 1, Path(store), float(timeout))
+def serve(end: int, store: Path, timeout: float) -> None:
+    """Serve the parent; does not return.
+
+    Args:
+        end: file descriptor of the socket to it.
+        store: see ``Link``.
+        timeout: likewise, seconds.
+
+    """
+    link = Link(socket.socket(fileno=end), 1, store, timeout)
     try:
         worker = set_up(link)
         if worker is not None:
             worker.serve()
     except LinkLost:
         # The parent is gone, or has given up on this process and says why itself.
-        os._exit(ORPHANED)
+        leave(store)
     except BaseException:
         # Whatever a device or a bug may do: the parent tells that this process died of it.
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(FAILED)
     os._exit(0)
-
-
-def _watch(parent: int) -> None:
-    """End this process when its parent is gone, whatever it is doing or waiting for."""
-    while os.getppid() == parent:
-        time.sleep(_WATCH)
-    os._exit(ORPHANED)
 
 
 def set_up(link: Link) -> Worker | None:
@@ -148,7 +142,3 @@ class Worker:
         else:
             raise ValueError(f'no such thing to do: {message["do"]!r}')
         return []
-
-
-if __name__ == '__main__':
-    main()

@@ -20,7 +20,6 @@ from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.dreamzero.config import parse_config
 from openpi_policy_ros.policies.dreamzero.demo_statistics import demo_metadata
 from openpi_policy_ros.policies.dreamzero.demo_tokenizer import (
-    TEXT_LENGTH,
     TOKENIZER_CONFIG,
     VOCABULARY,
     build_tokenizer,
@@ -56,6 +55,7 @@ class Size:
         text: width, MLP, heads, layers.
         clip: width, heads, layers.
         vae: width, residual blocks a level.
+        text_length: tokens of a text.
 
     """
 
@@ -69,6 +69,7 @@ class Size:
     text: tuple[int, int, int, int]
     clip: tuple[int, int, int]
     vae: tuple[int, int]
+    text_length: int = 256
 
     @property
     def frame_tokens(self) -> int:
@@ -117,6 +118,7 @@ SIZES: Mapping[str, Size] = {
         text=(24, 48, 2, 2),
         clip=(32, 2, 3),
         vae=(1, 1),
+        text_length=512,
     ),
 }
 
@@ -214,7 +216,7 @@ def checkpoint_config(size: Size) -> dict[str, Any]:
                     '_convert_': 'object',
                     'model_type': 'i2v',
                     'frame_seqlen': size.frame_tokens,
-                    'text_len': TEXT_LENGTH,
+                    'text_len': size.text_length,
                     # Noisy latents, four channels of mask, latents of the first frame.
                     'in_dim': 2 * _LATENT + 4,
                     'out_dim': _LATENT,

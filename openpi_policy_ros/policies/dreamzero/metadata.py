@@ -10,6 +10,7 @@ relative.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,9 @@ Array = npt.NDArray[np.float64]
 
 _REFERENCE = re.compile(r'\$\{([\w.]+)\}')
 _AGAIN = 'copy or download the checkpoint again'
+_SHOWN = 200
+_LARGEST = 1e6
+"""Beyond what any joint does, and far from where float32 overflows."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +201,10 @@ def _numbers(where: str, value: Any, width: int, rows: int | None) -> Array:
     if rows is not None:
         expected += f', or {rows} rows of {width}, one per step'
     try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+        raw = np.asarray(value)
+        # Text and truth values would pass for numbers.
+        array = raw.astype(np.float64) if raw.dtype.kind in 'iufO' else np.empty(0)
+    except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     shapes = [(width,)] if rows is None else [(width,), (rows, width)]
     if array.shape not in shapes:
@@ -209,6 +215,12 @@ def _numbers(where: str, value: Any, width: int, rows: int | None) -> Array:
         index = [int(i) for i in bad[0]]
         raise CheckpointError(
             f'{where}{index} is {array[tuple(index)]}', expected=expected, remedy=_AGAIN
+        )
+    if array.size and np.abs(array).max() > _LARGEST:
+        raise CheckpointError(
+            f'{where} holds {np.abs(array).max():g}',
+            expected=f'angles and gripper positions, at most {_LARGEST:g}',
+            remedy=_AGAIN,
         )
     return array
 
@@ -225,7 +237,7 @@ def _resolution(path: Path, tag: Mapping[str, Any], embodiment: str) -> tuple[in
             or not all(1 <= side <= 8192 for side in value)
         ):
             raise CheckpointError(
-                f'{path}: {embodiment}.{".".join(keys)} is {value!r}',
+                f'{path}: {embodiment}.{".".join(keys)} is {_shown(value)}',
                 expected='[width, height] of the images in training, in pixels',
                 remedy=_AGAIN,
             )
@@ -279,14 +291,14 @@ def _relative(root: Mapping[str, Any], path: Path) -> bool | None:
         value = _resolved(root, root.get(name), path)
         if value is not None and not isinstance(value, bool):
             raise CheckpointError(
-                f'{path}: {name} is {value!r}', expected='true or false', remedy=_AGAIN
+                f'{path}: {name} is {_shown(value)}', expected='true or false', remedy=_AGAIN
             )
         flags[name] = value
     keys = _resolved(root, root.get('relative_action_keys'), path)
     relative = any(flags.values())
     if relative and keys is not None and keys != [JOINTS]:
         raise CheckpointError(
-            f'{path}: relative_action_keys is {keys!r}',
+            f'{path}: relative_action_keys is {_shown(keys)}',
             expected=f'[{JOINTS}]: the gripper is absolute',
             remedy='this is another kind of checkpoint than DROID; it is not served',
         )
@@ -294,10 +306,10 @@ def _relative(root: Mapping[str, Any], path: Path) -> bool | None:
 
 
 def _known_mode(path: Path, key: str, mode: Any) -> str:
-    if mode in STATISTICS:
-        return str(mode)
+    if isinstance(mode, str) and mode in STATISTICS:
+        return mode
     raise CheckpointError(
-        f'{path}: normalization_modes of {key} is {mode!r}',
+        f'{path}: normalization_modes of {key} is {_shown(mode)}',
         expected=f'one of {", ".join(STATISTICS)}',
         remedy='other modes are not served: train with one of these',
     )
@@ -316,6 +328,12 @@ def _resolved(root: Mapping[str, Any], value: Any, path: Path) -> Any:
                 remedy='write the value itself',
             )
     return value
+
+
+def _shown(value: Any) -> str:
+    """Return ``value`` for a message, however much a file's anchors make of it."""
+    text = reprlib.repr(value)
+    return text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'
 
 
 def _lookup(level: Any, keys: Sequence[str]) -> Any:

@@ -53,7 +53,7 @@ class DreamZeroOptions(Section):
         description='Guidance of the video by the prompt; the actions never have any.',
     )
     sigma_shift: float = Field(
-        default=5.0, gt=0.0, le=100.0, description='Shift of the noise levels towards noise.'
+        default=5.0, ge=0.01, le=100.0, description='Shift of the noise levels towards noise.'
     )
     seed: int = Field(
         default=1140,
@@ -147,6 +147,7 @@ class DreamZeroOptions(Section):
     session_memory: float | None = Field(
         default=None,
         gt=0.0,
+        le=2**20,
         description="Memory for all sessions' keys and values, GiB; absent: what is free after "
         'warming up.',
     )
@@ -194,6 +195,13 @@ class DreamZeroOptions(Section):
     def _known_backend(cls, value: str | None) -> str | None:
         if value not in (None, 'step_cache', *_NO_CACHE):
             raise ValueError(f'expected step_cache or none, found {value!r}')
+        return value
+
+    @field_validator('default_prompt')
+    @classmethod
+    def _some_text(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError('is blank; write what the robot is to do, or remove the line')
         return value
 
     @field_validator('relative_action_dim')

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openpi_policy_ros.configuration.robot import Profile
-from openpi_policy_ros.errors import CheckpointError, ConfigurationError
+from openpi_policy_ros.errors import CheckpointError, ConfigurationError, InvalidObservation
 from openpi_policy_ros.policies import layouts
 from openpi_policy_ros.policies.base import ACTIONS, PolicySpec
 from openpi_policy_ros.policies.checkpoint_files import read_json
@@ -336,3 +336,9 @@ def _plan_tokenizer(
         negative=options.negative_prompt,
         truncate=options.truncate_prompt,
     )
+    if options.default_prompt is not None:
+        try:
+            plan.prompts.encode(options.default_prompt, 'default_prompt')
+        except InvalidObservation as error:
+            source = request.options_source or 'policy options'
+            raise ConfigurationError(source, [str(error)]) from None

@@ -197,6 +197,9 @@ class DreamZeroPolicy(Policy):
     @torch.inference_mode()
     def _answer(self, request: InferenceRequest) -> InferenceResult:
         clock = self.new_clock()
+        if request.session not in self._sessions:
+            # Whoever has to wait for room asks again and again: that must cost nothing.
+            self._admit()
         try:
             with clock.stage('preprocess'):
                 inputs, call = self._prepare(request)
@@ -277,17 +280,19 @@ class DreamZeroPolicy(Policy):
                 logger.warning('session %s: a call failed; the next one starts a new window', key)
             raise
 
-    def _open(self, key: SessionKey) -> Session:
+    def _admit(self) -> None:
         if self._admission is None:
             self._admission = self._make_admission(reserve=0)
+        self._admission.check(len(self._sessions))
+
+    def _open(self, key: SessionKey) -> Session:
         live = len(self._sessions)
-        self._admission.check(live)
         try:
             session = self.model.open(str(key))
         except torch.OutOfMemoryError as error:
             raise NoCapacity(
                 f'no memory for another session: {self.model.device} could not give '
-                f'{size(self._admission.per_session)} beside {live} live ones',
+                f'{size(self.model.bytes_per_session)} beside {live} live ones',
                 expected='one of them to end first' if live else 'memory for one',
                 remedy=REMEDY,
             ) from error

@@ -122,11 +122,15 @@ class Prompts:
                 can be encoded, or with a token the model does not have.
 
         """
+        most = self._max_length * _MOST_CHARACTERS_PER_TOKEN
+        if len(instruction) > most:
+            if not self._truncate:
+                raise self._too_long(field, f'{len(instruction)} characters')
+            # Before it is remembered: a client's longest text is not.
+            instruction = instruction[:most]
         if instruction in self._cache:
             self._cache.move_to_end(instruction)
             return self._cache[instruction]
-        if len(instruction) > self._max_length * _MOST_CHARACTERS_PER_TOKEN and not self._truncate:
-            raise self._too_long(field, f'{len(instruction)} characters')
         try:
             instruction.encode('utf-8')
         except UnicodeEncodeError as error:
@@ -136,8 +140,7 @@ class Prompts:
                 expected='Unicode text',
                 remedy='send the instruction as UTF-8',
             ) from None
-        cut = instruction[: self._max_length * _MOST_CHARACTERS_PER_TOKEN]
-        tokens = self._encode(prompt_text(cut), field)
+        tokens = self._encode(prompt_text(instruction), field)
         self._cache[instruction] = tokens
         if len(self._cache) > _CACHED:
             self._cache.popitem(last=False)

@@ -43,8 +43,8 @@ class Units:
     def normalise_state(self, joint: Array, gripper: Array) -> FloatArray:
         """Return the state as the model sees it, float32 [1, 1, max_state_dim].
 
-        Computed in float64; what lies outside the statistics is cut to −1..1, but for mean_std, and
-        the rest is 0 (DreamZero reference, GR00T's state transform).
+        Computed in float64; with q99 what lies outside the statistics is cut to −1..1; the rest
+        is 0 (DreamZero reference, GR00T's state transform).
 
         Args:
             joint: measured joints, float [7].
