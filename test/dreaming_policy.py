@@ -87,6 +87,7 @@ class DreamingPolicy(Policy):
             handshake=HANDSHAKE,
             stateful=True,
             history_offsets=OFFSETS,
+            imagines=bool(dreams),
         )
 
     @property

@@ -17,8 +17,11 @@ from openpi_policy_ros.errors import CheckpointError, ConfigurationError, Severa
 from openpi_policy_ros.policies.base import FloatArray, InferenceRequest, SessionKey
 from openpi_policy_ros.policies.feature_map import FeatureMap
 from openpi_policy_ros.policies.inspection import Inspection
+from openpi_policy_ros.policies.report import PolicyReport
 from openpi_policy_ros.wire import Infer, packb
 from openpi_policy_ros.wire.requests import parse
+
+_USUAL = (224, 224)
 
 SESSION = SessionKey('check', 'default')
 
@@ -126,7 +129,7 @@ def example(
             f'{inspection.view.model}: its inputs are not known before it is loaded',
             remedy='make the observation by hand: one array per key that a client sends',
         )
-    height, width = (report.image_resolution if report is not None else None) or (224, 224)
+    height, width = _image_size(report)
     rng = np.random.default_rng(0)
     observation: dict[str, npt.NDArray[Any]] = {}
     for camera in features.cameras:
@@ -141,6 +144,18 @@ def example(
             notes.append(f'{key}: nothing says how many values it has, {count} are written')
     observation[features.prompt_key] = np.array(prompt or features.default_prompt or 'do the task')
     return observation, notes
+
+
+def _image_size(report: PolicyReport | None) -> tuple[int, int]:
+    """Return (height, width) that clients are asked for, else what the model sees."""
+    if report is None:
+        return _USUAL
+    handshake = report.spec.handshake if report.spec is not None else None
+    asked = (handshake or {}).get('image_resolution')
+    if asked is not None:
+        height, width = asked
+        return int(height), int(width)
+    return report.image_resolution or _USUAL
 
 
 def write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

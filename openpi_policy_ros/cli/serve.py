@@ -129,7 +129,6 @@ def _add_setting(group: Any, name: str) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     from openpi_policy_ros.configuration.robot import load_robot
-    from openpi_policy_ros.configuration.schema import validate
     from openpi_policy_ros.policies.loading import needs_model
 
     if not options.model and needs_model(options.policy):
@@ -137,18 +136,18 @@ def _serve(options: argparse.Namespace) -> int:
             'arguments', ['--model: required, a checkpoint or a hub id, or demo']
         )
     log_to_stderr(options.log_level)
-    config = validate(
-        ServerConfig,
-        {name: getattr(options, name) for name in ServerConfig.model_fields},
-        'arguments',
-    )
     robot = load_robot(options.robot) if options.robot is not None else None
+    config = server_config(options, robot)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end_at_once)
 
     from openpi_policy_ros.engine import Engine
     from openpi_policy_ros.policies.loading import load_policy
-    from openpi_policy_ros.recording.imagined import ImaginedFiles, require_imagined
+    from openpi_policy_ros.recording.imagined import (
+        ImaginedFiles,
+        require_imagined,
+        tell_no_dreams,
+    )
     from openpi_policy_ros.recording.ready import require
     from openpi_policy_ros.server import Exposure, refuse_taken_address, serve_until_signal
 
@@ -174,6 +173,7 @@ def _serve(options: argparse.Namespace) -> int:
     recorder = None if folder is None else _start_recorder(folder, engine, options, robot)
     imagined = None if videos is None else ImaginedFiles(videos)
     if imagined is not None:
+        tell_no_dreams(policy.spec, '--imagined-dir')
         engine.add_tap(imagined)
     engine.start()
     LOG.info('ready after %.1f s', time.monotonic() - began)
@@ -195,6 +195,26 @@ def _serve(options: argparse.Namespace) -> int:
         logging.shutdown()
         os._exit(0)
     return 0
+
+
+def server_config(options: argparse.Namespace, robot: RobotConfig | None) -> ServerConfig:
+    """Return how to serve: the options, and how long the robot's policy may think.
+
+    Raises:
+        ConfigurationError: an option is out of range.
+
+    """
+    from openpi_policy_ros.configuration.schema import validate
+
+    config = validate(
+        ServerConfig,
+        {name: getattr(options, name) for name in ServerConfig.model_fields},
+        'arguments',
+    )
+    slow = robot.timing.inference_timeout if robot is not None else None
+    if slow is not None and config.inference_timeout == ServerConfig().inference_timeout:
+        return config.model_copy(update={'inference_timeout': slow})
+    return config
 
 
 def _start_recorder(

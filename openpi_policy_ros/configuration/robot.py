@@ -338,6 +338,13 @@ class Timing(Section):
         le=1000.0,
         description='Most inferences per second of the ROS door; 0 = as fast as the policy goes.',
     )
+    inference_timeout: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=3600.0,
+        description='inference_timeout where that is not set itself: for a policy that thinks '
+        'long, s.',
+    )
 
 
 def _camera(name: str, info: ValidationInfo) -> str:

@@ -188,6 +188,8 @@ class PolicySpec:
             newest, oldest first, e.g. (-23, -16, -8, 0): an image then comes with a leading time
             axis, with one frame in the first call of a session and one per offset in later ones.
             () = the newest image alone, without that axis.
+        default_seed: what a request without a seed is answered with; None = independent noise.
+        imagines: whether chunks come with the video that the policy imagined.
 
     Raises:
         ValueError: ``history_offsets`` do not rise strictly, or do not end with 0.
@@ -212,6 +214,8 @@ class PolicySpec:
     max_batch: int = 1
     max_in_flight: int = 1
     history_offsets: tuple[int, ...] = ()
+    default_seed: int | None = None
+    imagines: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a history whose order nobody could tell."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from openpi_policy_ros.engine import Lane
 from openpi_policy_ros.errors import ConfigurationError
-from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, SessionKey
+from openpi_policy_ros.policies.base import ActionChunk, InferenceRequest, PolicySpec, SessionKey
 from openpi_policy_ros.recording.naming import free_path
 from openpi_policy_ros.recording.outbox import Item, Outbox
 from openpi_policy_ros.recording.ready import STOP_FREE, folder_problems
@@ -71,6 +71,17 @@ def imagined_problems(directory: str) -> list[str]:
         return problems
     why = codec_problem()
     return [why] if why else []
+
+
+def tell_no_dreams(spec: PolicySpec, name: str) -> None:
+    """Warn where a folder for what a policy imagines, given as ``name``, will stay empty."""
+    if not spec.imagines:
+        _log.warning(
+            '%s: policy %s imagines no video, so none will be kept; DreamZero does with '
+            'imagined: true in its policy file',
+            name,
+            spec.name,
+        )
 
 
 def require_imagined(directory: str, setting: str) -> Path:

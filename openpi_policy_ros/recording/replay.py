@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from openpi_policy_ros.engine import Engine, Lane
 from openpi_policy_ros.errors import PolicyRosError
-from openpi_policy_ros.policies.base import SessionKey
+from openpi_policy_ros.policies.base import PolicySpec, SessionKey
 from openpi_policy_ros.recording.compare import Comparison, Matching
 from openpi_policy_ros.recording.reader import Recorded, Recording
 from openpi_policy_ros.recording.units import action_units
@@ -70,7 +70,7 @@ def replay(recording: Recording, engine: Engine) -> Comparison:
             f'{continued} chunks continued the last one (real-time chunking), which this policy '
             'cannot: they were made afresh'
         )
-    _note(result, stateful=spec.stateful)
+    _note(result, spec)
     return result
 
 
@@ -87,13 +87,13 @@ def _counted(all_: Iterable[Recorded], result: Comparison) -> Iterator[Recorded]
         yield one
 
 
-def _note(result: Comparison, *, stateful: bool) -> None:
-    if result.unseeded:
+def _note(result: Comparison, spec: PolicySpec) -> None:
+    if result.unseeded and spec.default_seed is None:
         result.notes.append(
             f'{result.unseeded} requests had no seed: a policy that draws noise answers them '
             'differently each time'
         )
-    if result.missing and stateful:
+    if result.missing and spec.stateful:
         result.notes.append(
             f'{result.missing} inferences are missing: the policy has a memory, so that all later '
             'answers differ'

@@ -23,7 +23,12 @@ from openpi_policy_ros.configuration.robot import RobotConfig
 from openpi_policy_ros.control.buffers import NANOSECONDS
 from openpi_policy_ros.engine import Engine
 from openpi_policy_ros.policies.base import ActionChunk
-from openpi_policy_ros.recording.imagined import ImaginedFiles, check_frames, require_imagined
+from openpi_policy_ros.recording.imagined import (
+    ImaginedFiles,
+    check_frames,
+    require_imagined,
+    tell_no_dreams,
+)
 from openpi_policy_ros.ros.listener import RobotListener
 from openpi_policy_ros.ros.sensors import qos
 
@@ -141,6 +146,7 @@ class ImaginedRecording(RobotListener):
     def __init__(self, directory: str, engine: Engine) -> None:
         self._engine = engine
         self._files = ImaginedFiles(require_imagined(directory, 'imagined_dir'))
+        tell_no_dreams(engine.spec, 'imagined_dir')
         engine.add_tap(self._files)
 
     @property

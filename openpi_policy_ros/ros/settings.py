@@ -25,6 +25,7 @@ from openpi_policy_ros.recording.ready import record_problems
 from openpi_policy_ros.server import Exposure
 
 SOURCE = 'parameters of openpi_policy'
+SLOW = 'timing.inference_timeout'
 
 
 class NodeConfig(RobotConfig, ServerConfig):
@@ -156,7 +157,11 @@ def _merge(
                 if not name.startswith(group) or name.startswith(wanted)
             }
     fault = ConfigurationError(str(path), problems) if problems else None
-    return _without_none({**defaults, **explicit}), fault, told.keys()
+    merged = _without_none({**defaults, **explicit})
+    # A robot whose policy thinks long says so; what the node is told itself counts more.
+    if SLOW in merged:
+        merged.setdefault('inference_timeout', merged[SLOW])
+    return merged, fault, told.keys()
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -302,6 +302,8 @@ def test_an_example_has_as_many_numbers_of_state_as_the_policy_takes(tmp_path, m
     make_dreamzero(tmp_path / 'tiny', 'tiny', 0)
     assert main(['check', 'tiny', '--example', 'obs.npz']) == 0
     assert 'nothing says' not in capsys.readouterr().out
+    # What clients are asked for, and not what is left of it after the crop.
+    assert read('obs.npz')['observation/wrist_image_left'].shape == (20, 36, 3)
     assert main(['check', 'tiny', '--observation', 'obs.npz', '--log-level', 'error']) == 0
 
 

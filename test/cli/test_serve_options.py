@@ -9,15 +9,15 @@ import argparse
 import pytest
 
 from openpi_policy_ros.cli import serve
-from openpi_policy_ros.configuration.schema import validate
+from openpi_policy_ros.configuration.robot import load_robot
 from openpi_policy_ros.configuration.server import ServerConfig
 
 
 def parse(*arguments: str) -> ServerConfig:
     parser = argparse.ArgumentParser()
     serve.add(parser.add_subparsers())
-    options = vars(parser.parse_args(['serve', '--model', 'm', *arguments]))
-    return validate(ServerConfig, {name: options[name] for name in ServerConfig.model_fields}, 'x')
+    options = parser.parse_args(['serve', '--model', 'm', *arguments])
+    return serve.server_config(options, load_robot(options.robot) if options.robot else None)
 
 
 def test_without_options_the_defaults_hold():
@@ -62,3 +62,10 @@ def test_help_describes_every_option(capsys):
         # argparse breaks lines at spaces and dashes.
         said = ' '.join(str(field.description).split())
         assert said.replace(' ', '').replace('-', '') in text.replace(' ', '').replace('-', '')
+
+
+def test_a_robot_whose_policy_thinks_long_raises_the_timeout_unless_it_is_set():
+    assert parse('--robot', 'droid').inference_timeout == 5.0
+    assert parse('--robot', 'droid_dreamzero').inference_timeout == 15.0
+    slow = parse('--robot', 'droid_dreamzero', '--inference-timeout', '7')
+    assert slow.inference_timeout == 7.0

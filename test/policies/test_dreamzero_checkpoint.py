@@ -302,7 +302,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_command(
     with pytest.raises(ConfigurationError) as caught:
         networks.build(config)
     assert f'it needs the library {library}' in str(caught.value)
-    assert "pip install 'openpi-policy-ros[dreamzero]'" in str(caught.value)
+    assert "pip install 'openpi_policy_ros[dreamzero]'" in str(caught.value)
 
 
 def test_an_autoencoder_whose_latents_have_no_known_scale_is_refused(

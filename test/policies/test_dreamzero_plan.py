@@ -88,6 +88,7 @@ def test_a_model_alone_is_served_by_its_model_type(tiny: Path) -> None:
     assert (spec.horizon, spec.action_dim, spec.action_space) == (6, 8, 'joint_position')
     assert spec.action_names == (*(f'joint_{n}' for n in range(1, 8)), 'gripper')
     assert spec.history_offsets == (-5, -4, -2, 0)
+    assert (spec.default_seed, spec.imagines) == (1140, False)
     assert [camera.wire_keys for camera in spec.cameras] == [
         ('observation/exterior_image_0_left',),
         ('observation/exterior_image_1_left',),

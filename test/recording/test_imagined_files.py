@@ -21,7 +21,12 @@ from openpi_policy_ros.engine import Engine, Lane
 from openpi_policy_ros.errors import ConfigurationError
 from openpi_policy_ros.policies.base import ActionChunk, SessionKey
 from openpi_policy_ros.recording import imagined as module
-from openpi_policy_ros.recording.imagined import ImaginedFiles, imagined_problems, require_imagined
+from openpi_policy_ros.recording.imagined import (
+    ImaginedFiles,
+    imagined_problems,
+    require_imagined,
+    tell_no_dreams,
+)
 
 OBSERVATION = {
     **{key: np.zeros((6, 8, 3), np.uint8) for key in CAMERAS},
@@ -213,3 +218,12 @@ def test_where_nothing_can_be_written_is_told_before_the_model(
     monkeypatch.setattr('openpi_policy_ros.recording.video.CODEC', 'zzzz')
     (problem,) = imagined_problems(str(tmp_path))
     assert problem.startswith('OpenCV cannot write zzzz')
+
+
+@pytest.mark.parametrize('dreams', [True, False])
+def test_a_folder_that_will_stay_empty_is_told(
+    caplog: pytest.LogCaptureFixture, dreams: bool
+) -> None:
+    tell_no_dreams(DreamingPolicy(dreams=dreams).spec, '--imagined-dir')
+    told = '--imagined-dir: policy dreaming imagines no video' in caplog.text
+    assert told is not dreams

@@ -68,6 +68,15 @@ def test_the_robot_files_values_are_defaults_and_parameters_win() -> None:
     assert config.profile.policy_server_config['action_horizon'] == 10
 
 
+def test_a_robot_whose_policy_thinks_long_raises_the_timeout_unless_it_is_set() -> None:
+    robot = {**MODEL, 'robot': 'droid_dreamzero'}
+    assert validate_parameters({**MODEL, 'robot': 'droid'}).inference_timeout == 5.0
+    assert validate_parameters(robot).inference_timeout == 15.0
+    assert validate_parameters({**robot, 'inference_timeout': 5.0}).inference_timeout == 5.0
+    slower = {**robot, 'timing.inference_timeout': 40.0}
+    assert validate_parameters(slower).inference_timeout == 40.0
+
+
 def test_naming_fewer_cameras_switches_the_files_others_off() -> None:
     config = validate_parameters({**MODEL, 'robot': 'droid', 'camera_names': ['wrist']})
     assert list(config.cameras) == ['wrist']

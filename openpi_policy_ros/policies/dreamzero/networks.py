@@ -152,7 +152,7 @@ def _library(name: str) -> Any:
             'policy dreamzero',
             [
                 f'it needs the library {name}, which cannot be imported: {error}; '
-                "pip install 'openpi-policy-ros[dreamzero]'"
+                "pip install 'openpi_policy_ros[dreamzero]'"
             ],
         ) from None
 

@@ -286,6 +286,8 @@ def _spec(
         handshake=build_handshake(declared, facts, profile, source=source),
         stateful=True,
         history_offsets=history_offsets(config.action_horizon),
+        default_seed=options.seed,
+        imagines=options.imagined,
     )
 
 

@@ -63,7 +63,7 @@ def clean(text: str) -> str:
             'policy dreamzero',
             [
                 'prompts are cleaned with ftfy, which is not installed; '
-                "pip install 'openpi-policy-ros[dreamzero]'"
+                "pip install 'openpi_policy_ros[dreamzero]'"
             ],
         ) from None
     mended = html.unescape(html.unescape(ftfy.fix_text(text)))
