@@ -165,7 +165,7 @@ def test_a_tokenizer_of_another_kind_is_refused() -> None:
 
 def test_without_ftfy_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__('sys').modules, 'ftfy', None)
-    with pytest.raises(ConfigurationError, match=r'openpi-policy-ros\[dreamzero\]'):
+    with pytest.raises(ConfigurationError, match=r'openpi_policy_ros\[dreamzero\]'):
         clean('a')
 
 
